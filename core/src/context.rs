@@ -1,0 +1,133 @@
+//! The authority of one call: may it go on, until when, and whose span is its parent.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Cancellation, deadline and trace parent of one call.
+///
+/// A context is never stored and never written durably. Cancelling it ends the waiting of the calls it
+/// was given to and nothing else: a commit that was admitted is not undone. Cheap to clone; clones share
+/// the cancellation. `Context::background()` is the neutral one.
+///
+/// ```
+/// use pisession::{Context, ErrorKind};
+/// use std::time::Duration;
+///
+/// let ctx = Context::background().with_timeout(Duration::from_secs(5));
+/// assert!(ctx.check().is_ok());
+/// ctx.cancel();
+/// assert_eq!(ctx.check().unwrap_err().kind(), ErrorKind::Cancelled);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    token: Option<CancellationToken>,
+    deadline: Option<Instant>,
+    traceparent: Option<Arc<str>>,
+}
+
+impl Context {
+    /// The neutral context: no deadline, no trace parent, and cancelling it has no effect.
+    pub fn background() -> Self {
+        Self::default()
+    }
+
+    /// A context of its own that can be cancelled.
+    pub fn new() -> Self {
+        Self { token: Some(CancellationToken::new()), ..Self::default() }
+    }
+
+    /// The same context with a deadline `timeout` from now (the earlier one, if there is one already).
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        match Instant::now().checked_add(timeout) {
+            Some(deadline) => self.with_deadline(deadline),
+            None => self,
+        }
+    }
+
+    /// The same context with a deadline (the earlier one, if there is one already). It can be cancelled.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Instant) -> Self {
+        self.token.get_or_insert_with(CancellationToken::new);
+        self.deadline = Some(self.deadline.map_or(deadline, |own| own.min(deadline)));
+        self
+    }
+
+    /// The same context with a W3C `traceparent`, the parent of the spans the call opens.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidArgument`] if the text is not of the form `00-<32 hex>-<16 hex>-<2 hex>`.
+    pub fn with_traceparent(mut self, traceparent: &str) -> Result<Self> {
+        let parts: Vec<&str> = traceparent.split('-').collect();
+        let hex = |text: &str, length: usize| {
+            text.len() == length && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
+        let valid = parts.len() == 4
+            && parts.iter().zip([2, 32, 16, 2]).all(|(part, length)| hex(part, length))
+            && parts[0] != "ff"
+            && !parts[1].bytes().all(|b| b == b'0')
+            && !parts[2].bytes().all(|b| b == b'0');
+        if !valid {
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                format!("'{traceparent}' is no W3C traceparent"),
+            )
+            .with_hint("use the form 00-<trace id>-<parent id>-<flags> in lower-case hex"));
+        }
+        self.traceparent = Some(traceparent.into());
+        Ok(self)
+    }
+
+    /// Cancels every call that was given this context or a clone of it. No effect on the background.
+    pub fn cancel(&self) {
+        if let Some(token) = &self.token {
+            token.cancel();
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.token.as_ref().is_some_and(CancellationToken::is_cancelled)
+    }
+
+    /// Its deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Its trace parent.
+    pub fn traceparent(&self) -> Option<&str> {
+        self.traceparent.as_deref()
+    }
+
+    /// Whether the call may go on.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`] or [`ErrorKind::DeadlineExceeded`].
+    pub fn check(&self) -> Result<()> {
+        if self.is_cancelled() {
+            return Err(Error::new(ErrorKind::Cancelled, "the call's context was cancelled"));
+        }
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(deadline_exceeded()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Resolves when the context is cancelled; never for the background.
+    pub(crate) async fn cancelled(&self) {
+        match &self.token {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+pub(crate) fn deadline_exceeded() -> Error {
+    Error::new(ErrorKind::DeadlineExceeded, "the call's deadline passed")
+        .with_hint("nothing was changed; call again with more time")
+}

@@ -1,0 +1,8 @@
+//! The durable vocabulary: entries, values, lists, usage rows, ids and raw JSON.
+
+pub(crate) mod entry;
+pub(crate) mod id;
+pub(crate) mod json;
+pub(crate) mod usage;
+pub(crate) mod value;
+pub(crate) mod write;

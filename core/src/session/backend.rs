@@ -1,0 +1,200 @@
+//! The seam under `Session`: what a session is made of, wherever it lives.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::legacy::Legacy;
+use crate::model::id::IdGenerator;
+use crate::model::write::{CommitResult, Write};
+use crate::process::Process;
+use crate::session::line::{Line, Owner, Ticket};
+use crate::storage::{Reads, Storage};
+
+/// What a session says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SessionMetadata {
+    /// Its id, unique in its repository.
+    pub id: String,
+    /// When it was made, Unix ms.
+    pub created_at: i64,
+    /// Version of the stored form.
+    pub storage_version: u32,
+    /// The working folder it was made for.
+    pub cwd: Option<String>,
+    /// The session it was forked or copied from.
+    pub parent_session_id: Option<String>,
+    /// The file of an old session it came from, where that has no id here.
+    pub legacy_parent_session_path: Option<String>,
+    /// The file it is kept in.
+    pub path: Option<PathBuf>,
+}
+
+pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A session, wherever it lives. `Session`, `Mutation` and `Branch` are written once above it.
+pub(crate) trait Backend: Send + Sync {
+    fn metadata(&self) -> &SessionMetadata;
+    fn ids(&self) -> &Arc<dyn IdGenerator>;
+    /// The reads; `Closed` after close, `Forked` in a child.
+    fn reads(&self) -> Result<&dyn Reads>;
+    /// The reads inside a begun scope, which `close` waits for.
+    fn reads_in_scope(&self) -> Result<&dyn Reads>;
+    fn begin(&self, ctx: &Context) -> Result<Ticket>;
+    fn begin_async<'a>(&'a self, ctx: &'a Context) -> Waiting<'a, Result<Ticket>>;
+    /// Notes that the calling thread uses the scope.
+    fn touch(&self, ticket: Ticket);
+    fn commit(&self, ticket: Ticket, writes: &[Write], ctx: &Context) -> Result<CommitResult>;
+    fn end(&self, ticket: Ticket);
+    fn close(&self, ctx: &Context) -> Result<()>;
+    fn storage(&self) -> Result<&dyn Storage>;
+    /// What reading an old file found; none for a session of our own.
+    fn legacy(&self) -> Option<&Legacy>;
+}
+
+/// What is released when a session closes or is dropped: its lock, its place among the open ones.
+pub(crate) type Lease = Box<dyn Send + Sync>;
+
+/// A session of this process over its storage.
+pub(crate) struct LocalSession {
+    metadata: SessionMetadata,
+    ids: Arc<dyn IdGenerator>,
+    storage: Option<Box<dyn Storage>>,
+    line: Line,
+    closed: AtomicBool,
+    lease: Mutex<Option<Lease>>,
+    process: Process,
+    legacy: Option<Legacy>,
+}
+
+impl LocalSession {
+    pub(crate) fn new(
+        metadata: SessionMetadata,
+        ids: Arc<dyn IdGenerator>,
+        storage: Box<dyn Storage>,
+        lease: Option<Lease>,
+        legacy: Option<Legacy>,
+    ) -> Self {
+        Self {
+            metadata,
+            ids,
+            storage: Some(storage),
+            line: Line::default(),
+            closed: AtomicBool::new(false),
+            lease: Mutex::new(lease),
+            process: Process::current(),
+            legacy,
+        }
+    }
+
+    fn open_storage(&self) -> Result<&dyn Storage> {
+        self.process.check()?;
+        match &self.storage {
+            Some(storage) if !self.closed.load(Ordering::Acquire) => Ok(storage.as_ref()),
+            _ => Err(crate::storage::closed()),
+        }
+    }
+}
+
+impl Backend for LocalSession {
+    fn metadata(&self) -> &SessionMetadata {
+        &self.metadata
+    }
+
+    fn ids(&self) -> &Arc<dyn IdGenerator> {
+        &self.ids
+    }
+
+    fn reads(&self) -> Result<&dyn Reads> {
+        Ok(self.open_storage()?)
+    }
+
+    fn reads_in_scope(&self) -> Result<&dyn Reads> {
+        Ok(self.open_storage()?)
+    }
+
+    fn storage(&self) -> Result<&dyn Storage> {
+        self.open_storage()
+    }
+
+    fn begin(&self, ctx: &Context) -> Result<Ticket> {
+        self.process.check()?;
+        let span = tracing::debug_span!("pisession.mutation.wait", session.id = %self.metadata.id);
+        span.in_scope(|| self.line.begin(ctx))
+    }
+
+    fn begin_async<'a>(&'a self, ctx: &'a Context) -> Waiting<'a, Result<Ticket>> {
+        use tracing::Instrument as _;
+        let span = tracing::debug_span!("pisession.mutation.wait", session.id = %self.metadata.id);
+        Box::pin(
+            async move {
+                self.process.check()?;
+                self.line.begin_async(ctx).await
+            }
+            .instrument(span),
+        )
+    }
+
+    fn touch(&self, ticket: Ticket) {
+        self.line.used_by(ticket, Owner::thread());
+    }
+
+    fn commit(&self, ticket: Ticket, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
+        self.line.used_by(ticket, Owner::thread());
+        let count = |counted: fn(&Write) -> bool| writes.iter().filter(|write| counted(write)).count();
+        let span = tracing::debug_span!(
+            "pisession.commit",
+            session.id = %self.metadata.id,
+            traceparent = ctx.traceparent(),
+            entries = count(|write| matches!(write, Write::Entry(_))),
+            usage = count(|write| matches!(write, Write::Usage(_))),
+            values = count(|write| matches!(write, Write::SetValue(..) | Write::DeleteValue(_))),
+            lists = count(|write| matches!(write, Write::AppendList(..) | Write::DeleteList(_))),
+            first_seq = tracing::field::Empty,
+            last_seq = tracing::field::Empty,
+        );
+        let _entered = span.enter();
+        // A scope that began before `close` may still commit: storage closes after it has ended.
+        self.process.check()?;
+        let storage = self.storage.as_ref().ok_or_else(crate::storage::closed)?;
+        let result = storage.commit(writes, ctx)?;
+        if let (Some(first), Some(last)) = (result.seqs.first(), result.seqs.last()) {
+            span.record("first_seq", first);
+            span.record("last_seq", last);
+        }
+        Ok(result)
+    }
+
+    fn end(&self, ticket: Ticket) {
+        self.line.end(ticket);
+    }
+
+    fn close(&self, ctx: &Context) -> Result<()> {
+        self.process.check()?;
+        self.line.seal(ctx)?;
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let result = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
+        drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        result
+    }
+
+    fn legacy(&self) -> Option<&Legacy> {
+        self.legacy.as_ref()
+    }
+}
+
+impl Drop for LocalSession {
+    fn drop(&mut self) {
+        if self.process.check().is_err() {
+            // In a forked child nothing may be released that belongs to the parent.
+            std::mem::forget(self.storage.take());
+            std::mem::forget(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}

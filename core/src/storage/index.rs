@@ -1,0 +1,193 @@
+//! The entries of a session as an index in memory: placement whole, payloads wherever the backend keeps them.
+//!
+//! Memory follows the number of entries, not their size.
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
+
+use hashbrown::HashTable;
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::entry::{Entry, EntryStructure, EntryType};
+use crate::model::json::Json;
+use crate::storage::path::{self, Node, Step, Tree, Visit};
+use crate::storage::query::{BranchScan, EntryScan, Order};
+
+const NONE: u32 = u32::MAX;
+
+/// One entry of the index; `payload` is what the backend needs to find its payload.
+#[derive(Debug)]
+pub(crate) struct Indexed<P> {
+    pub(crate) id: Box<str>,
+    pub(crate) seq: u64,
+    pub(crate) timestamp: i64,
+    pub(crate) entry_type: EntryType,
+    pub(crate) custom_type: Option<Box<str>>,
+    pub(crate) payload: P,
+    parent: u32,
+    jump: u32,
+    depth: u32,
+}
+
+/// The entries of a session in `seq` order, found by id and by place.
+#[derive(Debug)]
+pub(crate) struct EntryIndex<P> {
+    entries: Vec<Indexed<P>>,
+    by_id: HashTable<u32>,
+    hasher: RandomState,
+}
+
+impl<P> Default for EntryIndex<P> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), by_id: HashTable::new(), hasher: RandomState::new() }
+    }
+}
+
+impl<P> EntryIndex<P> {
+    /// Adds an entry behind the others; its parent must be there.
+    pub(crate) fn push(&mut self, entry: EntryStructure, payload: P) -> Result<()> {
+        let at = u32::try_from(self.entries.len()).ok().filter(|at| *at != NONE).ok_or_else(|| {
+            Error::new(ErrorKind::TooLarge, "a session in memory holds at most 4,294,967,294 entries")
+        })?;
+        let (parent, jump, depth) = match &entry.parent_id {
+            None => (NONE, at, 0),
+            Some(id) => {
+                let parent = self.position(id).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::MissingParent,
+                        format!("the parent '{id}' of entry '{}' does not exist", entry.id),
+                    )
+                    .with_id(id)
+                })?;
+                let parent = self.node_at(parent);
+                (parent.at as u32, path::jump_of_child(&Structure(self), &parent)? as u32, parent.depth + 1)
+            }
+        };
+        let hash = self.hasher.hash_one(entry.id.as_str());
+        self.entries.push(Indexed {
+            id: entry.id.into(),
+            seq: entry.seq,
+            timestamp: entry.timestamp,
+            entry_type: entry.entry_type,
+            custom_type: entry.custom_type.map(Into::into),
+            payload,
+            parent,
+            jump,
+            depth,
+        });
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_id.insert_unique(hash, at, |at| hasher.hash_one(&*entries[*at as usize].id));
+        Ok(())
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The place of the entry of that id.
+    pub(crate) fn position(&self, id: &str) -> Option<usize> {
+        self.by_id
+            .find(self.hasher.hash_one(id), |at| &*self.entries[*at as usize].id == id)
+            .map(|at| *at as usize)
+    }
+
+    /// The entry at that place.
+    pub(crate) fn entry(&self, position: usize) -> &Indexed<P> {
+        &self.entries[position]
+    }
+
+    /// Where the entry at that place stands.
+    pub(crate) fn structure(&self, position: usize) -> EntryStructure {
+        let entry = &self.entries[position];
+        EntryStructure {
+            id: entry.id.to_string(),
+            parent_id: self.entries.get(entry.parent as usize).map(|parent| parent.id.to_string()),
+            seq: entry.seq,
+            timestamp: entry.timestamp,
+            entry_type: entry.entry_type,
+            custom_type: entry.custom_type.as_deref().map(str::to_owned),
+        }
+    }
+
+    /// The entry at that place, with the payload that was found for it.
+    pub(crate) fn with_payload(&self, position: usize, payload: Json) -> Entry {
+        let place = self.structure(position);
+        Entry {
+            id: place.id,
+            parent_id: place.parent_id,
+            seq: place.seq,
+            timestamp: place.timestamp,
+            entry_type: place.entry_type,
+            custom_type: place.custom_type,
+            payload,
+        }
+    }
+
+    /// Places of the entries on a path (see [`path::scan`]).
+    pub(crate) fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<usize>> {
+        path::scan(&Structure(self), start, scan, ctx)
+    }
+
+    /// Places of the entries of the whole session that `scan` asks for.
+    pub(crate) fn scan_entries(&self, scan: &EntryScan) -> Vec<usize> {
+        let first = scan.from_seq.map_or(0, |seq| self.entries.partition_point(|entry| entry.seq < seq));
+        let end =
+            scan.to_seq.map_or(self.len(), |seq| self.entries.partition_point(|entry| entry.seq <= seq));
+        let passes = |position: &usize| {
+            let entry = &self.entries[*position];
+            scan.entry_type.is_none_or(|wanted| wanted == entry.entry_type)
+                && scan
+                    .custom_type
+                    .as_deref()
+                    .is_none_or(|wanted| Some(wanted) == entry.custom_type.as_deref())
+        };
+        let limit = scan.limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        match scan.order {
+            Order::Ascending => (first..end).filter(passes).take(limit).collect(),
+            Order::Descending => (first..end).rev().filter(passes).take(limit).collect(),
+        }
+    }
+
+    fn node_at(&self, position: usize) -> Node {
+        let entry = &self.entries[position];
+        Node {
+            at: position as u64,
+            seq: entry.seq,
+            parent: (entry.parent != NONE).then_some(u64::from(entry.parent)),
+            jump: u64::from(entry.jump),
+            depth: entry.depth,
+            entry_type: entry.entry_type,
+        }
+    }
+}
+
+/// The index as a tree whose rows are places.
+struct Structure<'a, P>(&'a EntryIndex<P>);
+
+impl<P> Tree for Structure<'_, P> {
+    type Row = usize;
+
+    fn find(&self, id: &str) -> Result<Option<Node>> {
+        Ok(self.0.position(id).map(|position| self.0.node_at(position)))
+    }
+
+    fn node(&self, at: u64) -> Result<Node> {
+        Ok(self.0.node_at(at as usize))
+    }
+
+    fn climb(&self, from: u64, visit: &mut Visit<'_, usize>) -> Result<()> {
+        let mut at = Some(from);
+        while let Some(position) = at {
+            let node = self.0.node_at(position as usize);
+            let custom_type = self.0.entries[position as usize].custom_type.as_deref();
+            let step = Step { node, custom_type, load: &mut || Ok(position as usize) };
+            if visit(step)? == ControlFlow::Break(()) {
+                break;
+            }
+            at = node.parent;
+        }
+        Ok(())
+    }
+}

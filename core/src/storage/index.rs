@@ -98,6 +98,11 @@ impl<P> EntryIndex<P> {
         &self.entries[position]
     }
 
+    /// Every entry, mutable: for a backend that moves payloads.
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Indexed<P>> {
+        self.entries.iter_mut()
+    }
+
     /// Where the entry at that place stands.
     pub(crate) fn structure(&self, position: usize) -> EntryStructure {
         let entry = &self.entries[position];

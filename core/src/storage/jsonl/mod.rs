@@ -7,6 +7,8 @@ mod compact;
 pub(crate) mod header;
 pub(crate) mod line;
 pub(crate) mod state;
+#[cfg(test)]
+mod tests;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;

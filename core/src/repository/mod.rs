@@ -1,5 +1,6 @@
 //! Repositories: where sessions are made, found, opened and deleted.
 
+pub(crate) mod jsonl;
 pub(crate) mod memory;
 
 use std::path::PathBuf;

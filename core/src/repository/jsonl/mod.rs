@@ -1,0 +1,3 @@
+//! The JSONL repository.
+
+pub(crate) mod name;

@@ -257,6 +257,21 @@ fn costs_are_given_back_to_the_bit_and_summed_in_order() {
 }
 
 #[test]
+fn counters_that_are_no_numbers_count_zero_at_once_and_after_reopening() {
+    on_every_backend(|repository| {
+        let ctx = background();
+        let session = repository.create(&Default::default(), &ctx).unwrap();
+        let usage = Usage { input: f64::NAN, output: f64::INFINITY, total_tokens: 3.0, ..Usage::default() };
+        commit(&session, &[Write::Usage(NewUsage::new("u", &usage, None))]);
+        let expected = Usage { total_tokens: 3.0, ..Usage::default() };
+        assert_eq!(session.stats(&ctx).unwrap().usage, expected);
+        let id = session.id().to_owned();
+        session.close(&ctx).unwrap();
+        assert_eq!(repository.open(&id, &ctx).unwrap().stats(&ctx).unwrap().usage, expected);
+    });
+}
+
+#[test]
 fn ids_can_be_asked_for_by_the_thousand() {
     on_every_session(|session| {
         chain(session, 2000);

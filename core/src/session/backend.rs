@@ -176,11 +176,13 @@ impl Backend for LocalSession {
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
         self.line.seal(ctx)?;
+        // Held until the lease is released: of two closes neither returns before that.
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let result = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lease.take());
         result
     }
 

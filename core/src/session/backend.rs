@@ -140,11 +140,11 @@ impl Backend for LocalSession {
     }
 
     fn touch(&self, ticket: Ticket) {
-        self.line.used_by(ticket, Owner::thread());
+        self.line.used_by(ticket, Owner::current());
     }
 
     fn commit(&self, ticket: Ticket, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
-        self.line.used_by(ticket, Owner::thread());
+        self.line.used_by(ticket, Owner::current());
         let count = |counted: fn(&Write) -> bool| writes.iter().filter(|write| counted(write)).count();
         let span = tracing::debug_span!(
             "pisession.commit",
@@ -176,11 +176,13 @@ impl Backend for LocalSession {
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
         self.line.seal(ctx)?;
+        // Held until the lease is released: of two closes neither returns before that.
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let result = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lease.take());
         result
     }
 

@@ -13,7 +13,14 @@ fn every_command_reads_the_sample_file() {
     for (command, contains) in [
         ("info", ["name       Fix the word count and add a chart", "format     jsonl-3", "messages   33"]),
         ("tree", ["[main] #done", "#failing test", "├─"]),
-        ("log", ["branch_summary", "→ bash {\"command\":", "[image image/png, 103 bytes]"]),
+        (
+            "log",
+            [
+                "assistant claude-opus-4-5  1faff213  2025-12-01",
+                "→ bash {\"command\":",
+                "[image image/png, 103 bytes]",
+            ],
+        ),
         ("dump", ["\"name\":\"Fix the word count and add a chart\"", "\"branches\":{", "\"nextSeq\":"]),
         ("doctor", ["1 session looked at, nothing found", "", ""]),
     ] {
@@ -85,7 +92,7 @@ fn log_shows_results_in_brief_and_whole_with_full() {
     );
     place.append(&session, &[&user("question"), &result]);
     let brief = pisession(&["log", &name]).fine();
-    assert!(brief.contains("toolResult read error"), "{brief}");
+    assert!(brief.contains("toolResult read, error"), "{brief}");
     assert!(brief.contains("  line 8\n… 22 more lines\n"), "{brief}");
     let full = pisession(&["log", &name, "--full"]).fine();
     assert!(full.contains("  line 30\n") && !full.contains('…'), "{full}");
@@ -108,7 +115,7 @@ fn log_follows_the_branch_that_is_named() {
 #[test]
 fn show_takes_an_id_a_piece_of_it_or_the_old_one() {
     let old = pisession(&["show", &sample(), "efa38088", "--json"]).json();
-    assert_eq!(old["entry"]["type"], "compaction");
+    assert_eq!((&old["entry"]["type"], &old["oldId"]), (&"compaction".into(), &"efa38088".into()));
     let id = old["entry"]["id"].as_str().unwrap();
     for piece in [id, &id[id.len() - 8..], &id[..13]] {
         assert_eq!(pisession(&["show", &sample(), piece, "--json"]).json(), old, "{piece}");

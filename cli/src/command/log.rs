@@ -3,7 +3,7 @@
 use clap::Args;
 use pisession::{BranchScan, Context, PathOrder};
 
-use super::{labels, unknown_branch};
+use super::{labels, old_ids, unknown_branch};
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 use crate::target;
@@ -55,6 +55,7 @@ impl Log {
             scan.limit = Some(limit);
         }
         let labels = labels(&session, ctx)?;
+        let old_ids = old_ids(&session);
         let extent = if self.full { Extent::Full } else { Extent::Brief };
         for entry in branch.entries(&scan, ctx)? {
             let entry = entry?;
@@ -62,7 +63,8 @@ impl Log {
             if out.is_json() {
                 out.json_line(entry.to_json().as_str())?;
             } else {
-                transcript::print(&entry, labels.get(&entry.id).map(String::as_str), extent, out)?;
+                let id = old_ids.get(&entry.id).unwrap_or(&entry.id);
+                transcript::print(&entry, id, labels.get(&entry.id).map(String::as_str), extent, out)?;
             }
         }
         Ok(Verdict::Fine)

@@ -100,6 +100,12 @@ fn labels(session: &Session, ctx: &Context) -> Result<HashMap<String, String>, F
         .collect())
 }
 
+/// The ids that entries have in their file where that is one of version 1 to 3, by their ids here.
+fn old_ids(session: &Session) -> HashMap<String, String> {
+    let ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
+    ids.map(|(old, id)| (id, old.to_owned())).collect()
+}
+
 /// The names of the branches whose tip is an entry, by the id of that entry.
 fn tips(session: &Session, ctx: &Context) -> Result<HashMap<String, Vec<String>>, Failure> {
     let mut tips: HashMap<String, Vec<String>> = HashMap::new();

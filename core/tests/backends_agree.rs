@@ -1,5 +1,7 @@
 //! Whatever is committed and asked, every backend answers the same, `seq` included.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 

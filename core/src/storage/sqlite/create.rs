@@ -64,7 +64,14 @@ impl Draft {
     /// Syncs the closed file and gives it its final name, unless that is taken.
     pub(super) fn publish(self, sql: rusqlite::Connection) -> Result<()> {
         let failed = |error| fault("make the database", &self.target, error);
-        sql.execute_batch("PRAGMA journal_mode = WAL").map_err(failed)?;
+        // SQLite fails here without an error: it answers with the mode that the file is in.
+        let mode: String =
+            sql.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
+        if mode != "wal" {
+            return Err(Error::new(ErrorKind::Io, "the new database's journal mode could not be set")
+                .with_path(&self.target)
+                .with_hint("nothing was made; look at the disk, which may be full"));
+        }
         sql.close().map_err(|(_, error)| failed(error))?;
         let file = File::open(&self.path).and_then(|file| file.sync_all());
         file.map_err(|error| Error::io("cannot sync the new file", error).with_path(&self.path))?;

@@ -1,6 +1,7 @@
 //! Making a database file: complete under its final name, or not there at all.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
@@ -64,17 +65,19 @@ impl Draft {
     /// Syncs the closed file and gives it its final name, unless that is taken.
     pub(super) fn publish(self, sql: rusqlite::Connection) -> Result<()> {
         let failed = |error| fault("make the database", &self.target, error);
-        // SQLite fails here without an error: it answers with the mode that the file is in.
-        let mode: String =
-            sql.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(failed)?;
-        if mode != "wal" {
-            return Err(Error::new(ErrorKind::Io, "the new database's journal mode could not be set")
+        sql.execute_batch("PRAGMA journal_mode = WAL").map_err(failed)?;
+        sql.close().map_err(|(_, error)| failed(error))?;
+        let failed = |error| Error::io("cannot sync the new file", error).with_path(&self.path);
+        let file = File::open(&self.path).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        // SQLite says nothing when it cannot write the journal mode into the header.
+        let mut modes = [0; 2];
+        file.read_exact_at(&mut modes, 18).map_err(failed)?;
+        if modes != [2, 2] {
+            return Err(Error::new(ErrorKind::Io, "the new database's journal mode could not be written")
                 .with_path(&self.target)
                 .with_hint("nothing was made; look at the disk, which may be full"));
         }
-        sql.close().map_err(|(_, error)| failed(error))?;
-        let file = File::open(&self.path).and_then(|file| file.sync_all());
-        file.map_err(|error| Error::io("cannot sync the new file", error).with_path(&self.path))?;
         std::fs::hard_link(&self.path, &self.target).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => exists(&self.target),
             _ => Error::io("cannot name the new file", error).with_path(&self.target),

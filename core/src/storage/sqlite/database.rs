@@ -534,6 +534,12 @@ fn open_guarded(
     header::check(&bytes, path)?;
     let until = Instant::now() + busy_timeout;
     take(|| guard.lock_database(), path, until, ctx)?;
+    if access == Access::Read && !has_wal(path)? {
+        // Its last writer has just closed. Read in the ordinary way, the file would get a WAL again.
+        drop(guard);
+        let (seen, reader) = open_immutable(path, busy_timeout, ctx)?;
+        return Ok((Mode::Immutable(seen), reader));
+    }
     let purpose = match access {
         Access::Read => Purpose::Read,
         Access::Create | Access::Write => Purpose::Write(durability),

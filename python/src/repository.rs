@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pisession::{
-    CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions,
-    SessionListing, SessionMetadata,
+    CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, SessionListing, SessionMetadata,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};

@@ -16,6 +16,7 @@ from ._records import (
     PathOrder,
 )
 from ._records import entry_of as _entry_of
+from ._tuples import Node
 from ._values import ABSENT, Absent, JsonInput
 
 if TYPE_CHECKING:
@@ -82,12 +83,13 @@ class Branch(Handle):
         stop_at_id: str | None = None,
         cursor: int | None = None,
         order: PathOrder = "newest_first",
+        limit: int | None = None,
         ctx: Context | None = None,
     ) -> Entry | None:
         """Find the first of `find_entries`; None when there is none."""
-        scan = path_scan(type, custom_type, stop_at_type, stop_at_id, cursor, order, 1)
-        found = self._native.find_entries(scan, ctx)
-        return _entry_of(found[0]) if found else None
+        scan = path_scan(type, custom_type, stop_at_type, stop_at_id, cursor, order, limit)
+        found = self._native.find_entry(scan, ctx)
+        return None if found is None else _entry_of(found)
 
     def entries(
         self,
@@ -146,11 +148,11 @@ class Branch(Handle):
         return f"<pisession.Branch {self.name!r} of {self._session!r}>"
 
 
-def _custom(custom_type: str, data: JsonInput | Absent) -> _pisession.Node:
+def _custom(custom_type: str, data: JsonInput | Absent) -> Node:
     return custom_type if isinstance(data, Absent) else (custom_type, data)
 
 
-def _node(node: Any) -> _pisession.Node:
+def _node(node: Any) -> Node:
     match node:
         case NewMessage(message):
             return (message,)

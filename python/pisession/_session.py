@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from . import _pisession
 from ._branch import Branch, _Entries
@@ -26,6 +26,7 @@ from ._records import (
 )
 from ._records import entry_of as _entry_of
 from ._records import usage_of as _usage_of
+from ._tuples import EntryQuery
 from ._values import JsonInput, count, optional_count
 
 _Result = TypeVar("_Result")
@@ -106,12 +107,13 @@ class Session(Reads):
         to_seq: int | None = None,
         cursor: int | None = None,
         order: Order = "desc",
+        limit: int | None = None,
         ctx: Context | None = None,
     ) -> Entry | None:
         """Find the first of `find_entries`; None when there is none."""
-        query = _query(type, custom_type, from_seq, to_seq, cursor, order, 1)
-        found = self._native.find_entries(query, ctx)
-        return _entry_of(found[0]) if found else None
+        query = _query(type, custom_type, from_seq, to_seq, cursor, order, limit)
+        found = self._native.find_entry(query, ctx)
+        return None if found is None else _entry_of(found)
 
     def entries(
         self,
@@ -149,7 +151,7 @@ class Session(Reads):
             optional_count("limit", limit),
         )
         rows = self._native.scan_usage(scan, ctx)
-        return [UsageRow(id, seq, _usage_of(usage), payload) for id, seq, usage, payload in rows]
+        return [UsageRow(row[0], row[1], _usage_of(row[2]), row[3]) for row in rows]
 
     def next_seq(self, *, ctx: Context | None = None) -> int:
         """Get the `seq` the next commit starts at."""
@@ -169,9 +171,7 @@ class Session(Reads):
         """Get the label of an entry; None when it has none."""
         return self._native.get_label(entry_id, ctx)
 
-    def set_label(
-        self, entry_id: str, label: str | None, *, ctx: Context | None = None
-    ) -> None:
+    def set_label(self, entry_id: str, label: str | None, *, ctx: Context | None = None) -> None:
         """Label an entry; None deletes the label. The entry need not exist."""
         self._native.set_label(entry_id, label, ctx)
 
@@ -312,7 +312,7 @@ class Session(Reads):
         self._native.close(ctx)
         self._closed = True
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -326,8 +326,9 @@ class Session(Reads):
     def _warn_if_open(self) -> None:
         # In a forked child it belongs to the parent.
         if not self._closed and self._process == os.getpid():
+            message = f"unclosed {self!r}"
             self._closed = True
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     def __del__(self) -> None:
         # It is not there if `__init__` failed. The native handle is dropped after this: it gives
@@ -348,7 +349,7 @@ def _query(
     cursor: int | None,
     order: Order,
     limit: int | None,
-) -> _pisession.EntryQuery:
+) -> EntryQuery:
     return (
         type,
         custom_type,

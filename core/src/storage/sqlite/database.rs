@@ -476,6 +476,10 @@ impl Drop for Lease<'_> {
         let mut state = lock(&self.shared.state);
         state.in_use -= 1;
         let connection = self.connection.take();
+        if let Some(connection) = &connection {
+            // A context is the authority of one call and is kept by none.
+            connection.use_context(&Context::background());
+        }
         if self.place == Place::Writer {
             if connection.as_ref().is_some_and(|connection| !connection.sql().is_autocommit()) {
                 // A transaction that could not even be rolled back.

@@ -90,7 +90,7 @@ impl LegacyStorage {
         tree: &Tree,
     ) -> Result<(Self, Legacy)> {
         let version = scanned.header.version;
-        let mut entries = EntryIndex::default();
+        let mut entries = EntryIndex::with_capacity(tree.order.len());
         let mut placed = Vec::with_capacity(tree.order.len());
         let mut stats = Stats { message_count: 0, usage: scanned.usage };
         let id_at = |placed: &[Placed], position: u32| -> Option<String> {

@@ -219,7 +219,9 @@ pub(crate) fn get<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 fn spells(key: &str, name: &str) -> bool {
-    key == name || (key.contains('\\') && unescape(key).is_some_and(|key| key == name))
+    // A spelling with escapes is longer than what it spells.
+    key == name
+        || (key.len() > name.len() && key.contains('\\') && unescape(key).is_some_and(|key| key == name))
 }
 
 /// The string a JSON string `text` (with its quotes) spells; none for other JSON and lone surrogates.

@@ -45,6 +45,15 @@ impl<P> Default for EntryIndex<P> {
 }
 
 impl<P> EntryIndex<P> {
+    /// An index with room for so many entries.
+    pub(crate) fn with_capacity(entries: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(entries),
+            by_id: HashTable::with_capacity(entries),
+            hasher: RandomState::new(),
+        }
+    }
+
     /// Adds an entry behind the others; its parent must be there.
     pub(crate) fn push(&mut self, entry: EntryStructure, payload: P) -> Result<()> {
         let at = u32::try_from(self.entries.len()).ok().filter(|at| *at != NONE).ok_or_else(|| {

@@ -176,7 +176,12 @@ pub(crate) struct Member<'a> {
     pub(crate) value: &'a str,
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    /// What the key spells; the spelling itself if that holds a lone surrogate.
+    pub(crate) fn name(&self) -> Cow<'a, str> {
+        unescape(self.key).unwrap_or(Cow::Borrowed(self.key))
+    }
+
     pub(crate) fn is(&self, name: &str) -> bool {
         spells(self.key, name)
     }
@@ -203,11 +208,6 @@ impl<'a> Members<'a> {
     /// The string in field `name`.
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text_of)
-    }
-
-    /// The number in field `name`.
-    pub(crate) fn number(&self, name: &str) -> Option<f64> {
-        self.get(name).and_then(number_of)
     }
 }
 
@@ -559,7 +559,7 @@ fn scan_number(bytes: &[u8], start: usize) -> Result<usize, Fault> {
 }
 
 /// Scans a string from behind its opening quote; the offset behind its closing quote.
-fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> {
+pub(crate) fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> {
     loop {
         pos = plain_end(bytes, pos);
         match bytes.get(pos) {

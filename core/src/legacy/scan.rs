@@ -155,11 +155,7 @@ fn warning(kind: WarningKind, line: &Line<'_>, value: usize, details: WarningDet
 
 impl<'a> Scanner<'a> {
     fn new(path: &'a Path, file: &'a File, line: &Line<'_>, found: Found) -> Self {
-        let mut warnings = Vec::new();
-        if found.preamble > 0 {
-            let details = WarningDetails::Count(found.preamble);
-            warnings.push(warning(WarningKind::Preamble, line, 0, details));
-        }
+        let mut warnings: Vec<Warning> = found.preamble.into_iter().collect();
         if let Some(written) = found.header.version_text.clone().filter(|_| found.header.version > 3) {
             let details = WarningDetails::Version(written);
             warnings.push(warning(WarningKind::NewerVersion, line, found.value, details));
@@ -280,9 +276,11 @@ impl<'a> Scanner<'a> {
             before.or(self.scanned.header.created_at).unwrap_or(0)
         });
         let custom_type = match kind {
-            Kind::Custom => self.type_number(object.string("customType").map(spelled).unwrap_or_default())?,
-            Kind::ContextEdit => self.type_number("pi.context_edit".to_owned())?,
-            Kind::Other => self.type_number(format!("pi.legacy.{}", type_name.replace('\0', "\u{fffd}")))?,
+            Kind::Custom => {
+                self.type_number(&object.string("customType").map(spelled).unwrap_or_default())?
+            }
+            Kind::ContextEdit => self.type_number("pi.context_edit")?,
+            Kind::Other => self.type_number(&format!("pi.legacy.{}", type_name.replace('\0', "\u{fffd}")))?,
             _ => NONE,
         };
         let occurrence = self.scanned.keys.occurs(key, node, id.is_some());
@@ -383,7 +381,15 @@ impl<'a> Scanner<'a> {
         match object.get("parentId") {
             Some("null") => Ok(NONE),
             Some(id) if is_string(id) => {
-                let key = self.scanned.keys.get(&spelled(id))?;
+                let id = spelled(id);
+                // Nearly always it is the entry before.
+                if let Some(before) = self.scanned.nodes.last()
+                    && before.has_id
+                    && self.scanned.keys.text(before.key) == id
+                {
+                    return Ok(node - 1);
+                }
+                let key = self.scanned.keys.get(&id)?;
                 Ok(self.scanned.keys.last(key).unwrap_or_else(|| {
                     self.scanned.later_parents.push((node, key));
                     NONE
@@ -441,12 +447,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn type_number(&mut self, name: String) -> Result<u32> {
-        if let Some(found) = self.type_numbers.get(name.as_str()) {
+    fn type_number(&mut self, name: &str) -> Result<u32> {
+        if let Some(found) = self.type_numbers.get(name) {
             return Ok(*found);
         }
         let found = number(self.scanned.custom_types.len())?;
-        self.scanned.custom_types.push(name.as_str().into());
+        self.scanned.custom_types.push(name.into());
         self.type_numbers.insert(name.into(), found);
         Ok(found)
     }

@@ -1,7 +1,52 @@
 //! The durable session engine for AI agents.
 //!
-//! A [`Session`] keeps an immutable tree of conversation entries with named branches, replaceable values,
-//! append-only lists and a cost ledger, changed only by atomic commits along one mutation line.
+//! A [`Session`] keeps an immutable tree of conversation [entries](Entry) with named [branches](Branch),
+//! replaceable [values](StoredValue), append-only [lists](ListElement) and a cost [ledger](UsageRow). It is
+//! changed only by atomic commits along one mutation line, and what a commit acknowledged survives a crash.
+//! Sessions live in a [`Repository`]; session files of coding agents (versions 1 to 3) open as sessions too.
+//!
+//! # A tour
+//!
+//! ```
+//! use pisession::{Context, Error, Json, SessionReader, Value, open_repository};
+//!
+//! let ctx = Context::background();
+//! let repository = open_repository("memory:", Default::default())?; // or sqlite:./sessions
+//! let session = repository.create(&Default::default(), &ctx)?;
+//!
+//! // A conversation is a tree; a branch is a name for one path through it.
+//! let main = session.create_branch("main", None, &ctx)?;
+//! let question = main.append_message(&Json::parse(r#"{"role":"user","content":"hello"}"#)?, &ctx)?;
+//! main.append_message(&Json::parse(r#"{"role":"assistant","content":"hi","stopReason":"stop"}"#)?, &ctx)?;
+//! let other = session.create_branch("other try", Some(&question), &ctx)?;
+//! other.append_message(&Json::parse(r#"{"role":"assistant","content":"hey","stopReason":"stop"}"#)?, &ctx)?;
+//! assert_eq!(main.find_entries(&Default::default(), &ctx)?.len(), 2);
+//!
+//! // Read, decide and commit in one turn of the mutation line: no update is lost.
+//! let counter: Value<u64> = Value::new("app", "answers")?;
+//! session.mutate(|mutator, ctx| {
+//!     let count = counter.get(mutator, ctx)?.unwrap_or(0);
+//!     mutator.commit(&[counter.set(&(count + 2))?], ctx)?;
+//!     Ok::<_, Error>(())
+//! }, &ctx)?;
+//!
+//! assert_eq!(session.stats(&ctx)?.message_count, 3);
+//! session.close(&ctx)?;
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | making, opening, listing, deleting sessions | [`open_repository`], [`Repository`] |
+//! | entries, values, lists, ledger, name, labels | [`Session`], [`SessionReader`] |
+//! | a path through the tree | [`Branch`], [`BranchScan`] |
+//! | read-decide-commit | [`Session::mutate`], [`Mutator`], [`Write`] |
+//! | payloads, byte for byte | [`Json`] |
+//! | what failed and what to do | [`Error`], [`ErrorKind`] |
+//! | cancellation, deadlines, trace parents | [`Context`] |
+//! | the same bytes every time, in tests | [`Clock`], [`IdGenerator`], [`RepositoryOptions`] |
 
 mod context;
 mod error;

@@ -37,7 +37,7 @@ bench:
 	cargo bench
 
 docs: $(VENV)/made
-	$(VENV)/bin/python -m mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 install:
 	cargo build --release -p pisession-ffi -p pisession-cli

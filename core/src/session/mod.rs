@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod branch;
+mod dump;
 pub(crate) mod entries;
 pub(crate) mod line;
 pub(crate) mod mutation;

@@ -5,9 +5,12 @@ VENV   ?= .venv
 PREFIX ?= /usr/local
 ROUNDS ?= 20
 FILE   ?= examples/data/sample.jsonl
+# release or debug: which build is installed.
+BUILD  ?= release
 
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-release := target/release
+built   := target/$(BUILD)
+into    := $(DESTDIR)$(PREFIX)
 # Both builds of the native module see the same interpreter, so that neither redoes the other's work.
 export PYO3_PYTHON := $(abspath $(VENV))/bin/python
 
@@ -40,8 +43,16 @@ docs: $(VENV)/made
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
 
 install:
-	cargo build --release -p pisession-ffi -p pisession-cli
-	sh ffi/install.sh "$(DESTDIR)$(PREFIX)" "$(version)"
+	cargo build --quiet $(if $(filter release,$(BUILD)),--release) -p pisession-ffi -p pisession-cli
+	install -d $(into)/bin $(into)/include $(into)/lib/pkgconfig
+	install -m 755 $(built)/pisession $(into)/bin/
+	install -m 644 include/*.h $(into)/include/
+	install -m 755 $(built)/libpisession.so $(into)/lib/libpisession.so.$(version)
+	soname=$$(readelf -d $(built)/libpisession.so | sed -n 's/.*soname: \[\(.*\)\].*/\1/p') && \
+	ln -sf libpisession.so.$(version) $(into)/lib/$$soname && \
+	ln -sf $$soname $(into)/lib/libpisession.so
+	install -m 644 $(built)/libpisession.a $(into)/lib/
+	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@version@|$(version)|' include/pisession.pc.in > $(into)/lib/pkgconfig/pisession.pc
 
 # The Python environment: pinned tools, nothing outside the folder.
 venv: $(VENV)/made

@@ -13,14 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("prefix")
-    run(["make", "-C", str(ROOT), "install", "BUILD=debug", f"PREFIX={folder}"])
+    run(["make", "install", "BUILD=debug", f"PREFIX={folder}"])
     return folder
 
 
-def run(command: list[str], **more: str) -> str:
+def run(command: list[str], cwd: Path = ROOT, **more: str) -> str:
     """Runs a command that must succeed; what it printed."""
     environment = os.environ | more
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    ran = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     assert ran.returncode == 0, f"{' '.join(command)}\n{ran.stdout}{ran.stderr}"
     return ran.stdout
 
@@ -55,8 +57,7 @@ def test_a_program_links_to_the_shared_library_by_its_soname(prefix: Path, tmp_p
     library = prefix / "lib" / needed[0]
     assert library.is_symlink()
     assert library.resolve().name.startswith("libpisession.so.0.")
-    os.chdir(tmp_path)
-    assert run([str(binary)], LD_LIBRARY_PATH=str(prefix / "lib"))
+    assert run([str(binary)], cwd=tmp_path, LD_LIBRARY_PATH=str(prefix / "lib"))
 
 
 def test_a_program_links_to_the_static_library(prefix: Path, tmp_path: Path) -> None:
@@ -64,8 +65,7 @@ def test_a_program_links_to_the_static_library(prefix: Path, tmp_path: Path) -> 
     archive = str(prefix / "lib" / "libpisession.a")
     compile_it = ["gcc", *flags(prefix, "Cflags"), str(program(tmp_path)), "-o", str(binary)]
     run([*compile_it, archive, *flags(prefix, "Libs.private")])
-    os.chdir(tmp_path)
-    assert run([str(binary)])
+    assert run([str(binary)], cwd=tmp_path)
 
 
 def test_the_command_line_is_installed(prefix: Path) -> None:

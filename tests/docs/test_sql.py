@@ -42,7 +42,7 @@ def test_the_views_have_the_columns_of_the_page(session: pisession.Session) -> N
 
 def test_the_recipes_run(session: pisession.Session) -> None:
     recipes = [block for block in blocks_of(PAGE) if block.language == "sql"]
-    printed = [[tuple(row) for row in session.query(block.text).rows] for block in recipes]
+    printed = [list(session.query(block.text)) for block in recipes]
     path, _, tools = printed
     assert [row[2] for row in path] == ["user", "assistant"]
     assert tools == [("read", 1)]

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 use crate::model::json::MAX_PAYLOAD;
+use crate::process::Process;
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
 
@@ -188,6 +189,7 @@ pub struct Repository {
     backend: Arc<dyn Backend>,
     uri: Arc<str>,
     options: Arc<RepositoryOptions>,
+    process: Process,
 }
 
 /// Opens the repository that `uri` names: `memory:` (a new one each time), `sqlite:PATH` (a folder of one
@@ -224,7 +226,7 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
         }
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
-    Ok(Repository { backend, uri: uri.into(), options })
+    Ok(Repository { backend, uri: uri.into(), options, process: Process::current() })
 }
 
 impl Repository {
@@ -243,6 +245,7 @@ impl Repository {
     /// # Errors
     /// [`SessionExists`](ErrorKind::SessionExists), [`InvalidId`](ErrorKind::InvalidId).
     pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        self.process.check()?;
         ctx.check()?;
         for id in [&options.id, &options.parent_session_id].into_iter().flatten() {
             crate::model::id::check_id(id)?;
@@ -278,6 +281,7 @@ impl Repository {
         options: &OpenOptions,
         ctx: &Context,
     ) -> Result<Session> {
+        self.process.check()?;
         ctx.check()?;
         let session = session.into();
         crate::model::id::check_id(session.id)?;
@@ -292,6 +296,7 @@ impl Repository {
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the place itself cannot be read.
     pub fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
+        self.process.check()?;
         ctx.check()?;
         let mut listed = self.backend.list(options, ctx)?;
         listed.sort_by(|a, b| {
@@ -314,6 +319,7 @@ impl Repository {
     /// # Errors
     /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession).
     pub fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+        self.process.check()?;
         ctx.check()?;
         crate::model::id::check_id(id)?;
         self.backend.delete(id, ctx)
@@ -324,6 +330,7 @@ impl Repository {
     /// # Errors
     /// The first of the errors of closing; its message counts and names the others.
     pub fn close(&self, ctx: &Context) -> Result<()> {
+        self.process.check()?;
         let mut errors = self.backend.close(ctx).into_iter();
         let Some(first) = errors.next() else { return Ok(()) };
         let others: Vec<String> = errors.map(|error| error.to_string()).collect();

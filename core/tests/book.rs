@@ -15,9 +15,7 @@ fn the_table_of_errors_has_every_kind_as_it_is() {
     let actual: Vec<(&str, &str, &str)> = ErrorKind::ALL
         .iter()
         .zip(&numbers)
-        .map(|(kind, number)| {
-            (number.as_str(), kind.name(), if kind.is_retryable() { "yes" } else { "no" })
-        })
+        .map(|(kind, number)| (number.as_str(), kind.name(), if kind.is_retryable() { "yes" } else { "no" }))
         .collect();
     assert_eq!(described, actual);
     for row in rows {

@@ -16,7 +16,7 @@ def session(tmp_path: Path) -> pisession.Session:
     session = repository.create()
     main = session.create_branch("main")
     main.append_message({"role": "user", "content": "hello"})
-    call = {"type": "toolCall", "id": "1", "name": "read", "arguments": {}}
+    call: dict[str, pisession.JsonInput] = {"type": "toolCall", "id": "1", "name": "read", "arguments": {}}
     main.append_message({"role": "assistant", "content": [call], "stopReason": "toolUse"})
     return session
 

@@ -773,6 +773,7 @@ fn a_uri_names_a_place_or_is_refused() {
         let repository =
             open_repository(&format!("sqlite:{}", at(name).display()), RepositoryOptions::default()).unwrap();
         let session = repository.create(&with_id("a"), &ctx()).unwrap();
+        session.close(&ctx()).unwrap();
         session.metadata().path.as_ref().unwrap() == &at(name)
     };
     for (name, is_container) in [

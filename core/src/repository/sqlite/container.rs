@@ -119,12 +119,10 @@ impl Container {
     ) -> Result<Session> {
         let lock_path = self.lock_path(id)?;
         if let Some(path) = path
+            && path != self.path
             && !is_same_file(path, &self.path)
         {
-            return Err(match file_at(path)? {
-                None => unknown_session(id).with_path(path),
-                Some(_) => outside(path, &self.path),
-            });
+            return Err(outside(path, &self.path));
         }
         let lock = match mode {
             OpenMode::ReadOnly => None,

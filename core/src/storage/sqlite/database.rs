@@ -253,6 +253,7 @@ impl Database {
 
     /// Commits a transaction of the writing connection, and answers for it.
     pub(super) fn finish(&self, transaction: Transaction<'_>, writer: &Connection, what: &str) -> Result<()> {
+        self.check_file()?;
         let committed = transaction.commit();
         if let Err(error) = committed {
             // Rolled back by now. Where the last frame may be on the disk, or no rollback worked, the state is
@@ -268,6 +269,21 @@ impl Database {
             return Err(self.latch(Latch::Foreign));
         }
         Ok(())
+    }
+
+    /// Refuses to commit into a file that was deleted or replaced: nobody would find it there.
+    fn check_file(&self) -> Result<()> {
+        let opened = match &lock(&self.0.state).mode {
+            Mode::Guarded { guard, .. } => guard.as_ref().map(Guard::identity),
+            Mode::Immutable(_) => None,
+        };
+        let there = std::fs::metadata(&self.0.path).map_err(|error| not_found(&self.0.path, error))?;
+        if Some(identity(&there)) == opened {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::FileChanged, "the file was replaced while it was open")
+            .with_path(&self.0.path)
+            .with_hint("nothing was written; reopen the session to see what is there now"))
     }
 
     /// Whether the WAL is the one that the writing connection opened.

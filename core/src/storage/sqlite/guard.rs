@@ -102,6 +102,11 @@ impl Guard {
         Err(io::Error::new(io::ErrorKind::NotFound, "the file was replaced while it was opened"))
     }
 
+    /// The file it guards.
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
     /// Reads the first 100 bytes of the database, fewer if there are fewer.
     pub(super) fn header(&self) -> io::Result<Vec<u8>> {
         let files = lock(&self.files);

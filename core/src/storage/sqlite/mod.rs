@@ -15,6 +15,8 @@ mod read;
 mod schema;
 mod sessions;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod write;
 

@@ -35,7 +35,6 @@ pub(crate) struct SqliteStorage {
     nodes: Mutex<RefCell<Nodes>>,
     /// Held for reading by every commit: closing waits for those that were admitted.
     closed: RwLock<bool>,
-    owns_database: bool,
 }
 
 impl SqliteStorage {
@@ -61,13 +60,7 @@ impl SqliteStorage {
             mode,
             nodes: Mutex::default(),
             closed: RwLock::new(false),
-            owns_database: false,
         })
-    }
-
-    /// Closing it closes the database too.
-    pub(crate) fn owning_database(self) -> Self {
-        Self { owns_database: true, ..self }
     }
 
     fn admitted(&self) -> Result<RwLockReadGuard<'_, bool>> {
@@ -204,10 +197,7 @@ impl Storage for SqliteStorage {
     }
 
     fn close(&self, _ctx: &Context) -> Result<()> {
-        let mut is_closed = self.closed.write().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::replace(&mut *is_closed, true) || !self.owns_database {
-            return Ok(());
-        }
-        self.database.close()
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        Ok(())
     }
 }

@@ -623,6 +623,23 @@ fn close_is_bounded_by_its_context_and_can_be_called_again() {
 }
 
 #[test]
+fn a_close_that_returned_has_released_the_session() {
+    on_every_backend(|repository| {
+        let created = repository.create(&CreateOptions::default(), &background()).unwrap();
+        let id = created.id().to_owned();
+        let mut session = created;
+        for _ in 0..50 {
+            let reopened = std::thread::scope(|threads| {
+                threads.spawn(|| session.close(&background()).unwrap());
+                session.close(&background()).unwrap();
+                repository.open(&id, &background())
+            });
+            session = reopened.unwrap();
+        }
+    });
+}
+
+#[test]
 fn many_closes_at_once_all_come_back() {
     on_every_session(|session| {
         let mutation = begun_elsewhere(session);

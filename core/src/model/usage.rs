@@ -151,7 +151,8 @@ pub struct NewUsage {
 }
 
 impl NewUsage {
-    /// A row with `usage`, about the entry `entry_id` where there is one.
+    /// A row with `usage`, about the entry `entry_id` where there is one. Counters that are not finite are
+    /// stored as `null` and count 0.
     pub fn new(id: impl Into<String>, usage: &Usage, entry_id: Option<&str>) -> Self {
         let mut payload = format!("{{\"usage\":{},\"adjustment\":false", usage.to_json());
         if let Some(entry_id) = entry_id {
@@ -159,7 +160,10 @@ impl NewUsage {
             push_quoted(&mut payload, entry_id);
         }
         payload.push('}');
-        Self { id: id.into(), usage: *usage, payload: Json::trusted(payload) }
+        let payload = Json::trusted(payload);
+        // What will be read again: JSON has neither infinite numbers nor a negative zero of its own.
+        let usage = payload.get("usage").and_then(Usage::lenient).unwrap_or_default();
+        Self { id: id.into(), usage, payload }
     }
 
     /// A row from its JSON object: `id`, `usage`, `adjustment?`, `entryId?`, `details?`, and others, which are kept.

@@ -187,13 +187,15 @@ impl Backend for LocalSession {
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
         self.line.seal(ctx)?;
+        // Held until the lease is released: of two closes neither returns before that.
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
         let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
         let finished = finish.map_or(Ok(()), |finish| finish());
-        drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lease.take());
         stored.and(finished)
     }
 

@@ -99,6 +99,20 @@ pub struct BranchInfo {
 /// A session has no branch of its own: `main` is an ordinary name. Handles are cheap to clone, may be used
 /// from any thread, and share the session; the last one dropped without [`close`](Self::close) releases the
 /// session's lock as a crash would, without loss.
+///
+/// What belongs to one path is on its [`Branch`]; a session has no such method:
+///
+/// ```compile_fail,E0599
+/// # fn no_appends(session: pisession::Session, ctx: pisession::Context) {
+/// session.append_message(&pisession::Json::null(), &ctx);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # fn no_tip(session: pisession::Session, ctx: pisession::Context) {
+/// session.tip_id(&ctx);
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Session(Arc<dyn Backend>);
 
@@ -221,8 +235,9 @@ impl Session {
     /// # Errors
     /// See [`SessionReader`].
     pub fn branch(&self, name: &str, ctx: &Context) -> Result<Option<Branch>> {
+        let reads = self.0.reads()?;
         let Ok(name) = BranchName::new(name) else { return Ok(None) };
-        let tip = branch_tip(self.0.reads()?, name.as_str(), ctx)?;
+        let tip = branch_tip(reads, name.as_str(), ctx)?;
         Ok(tip.map(|_| Branch::new(self.clone(), name)))
     }
 
@@ -329,6 +344,14 @@ impl Session {
     /// Waits for its turn on the mutation line and returns it. Whoever calls it ends it on every path;
     /// dropping it does. Ordinary code uses [`mutate`](Self::mutate).
     ///
+    /// There is one line, and it has no name:
+    ///
+    /// ```compile_fail,E0061
+    /// # fn keyless(session: pisession::Session, ctx: pisession::Context) {
+    /// session.begin_mutation("main", &ctx);
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Closed`](ErrorKind::Closed), [`Cancelled`](ErrorKind::Cancelled),
     /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded); [`NestedMutation`](ErrorKind::NestedMutation) if
@@ -371,6 +394,14 @@ impl Session {
     /// }, &ctx)?;
     /// assert_eq!(count, 1);
     /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// The line has no name to give:
+    ///
+    /// ```compile_fail,E0061
+    /// # fn keyless(session: pisession::Session, ctx: pisession::Context) {
+    /// session.mutate("main", |_, _| Ok::<_, pisession::Error>(()), &ctx);
+    /// # }
     /// ```
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::lines::{Line, Lines, Object, is_string, objects};
+use crate::legacy::report::{Warning, WarningDetails, WarningKind};
 use crate::legacy::times;
 use crate::model::json::{count_of, number_of, text_of};
 
@@ -124,14 +125,16 @@ pub(super) struct Found {
     pub(super) header: Header,
     /// Which of the values on its line it is.
     pub(super) value: usize,
-    /// How many unknown objects stand before it.
-    pub(super) preamble: u64,
+    /// What to say of unknown objects before it.
+    pub(super) preamble: Option<Warning>,
 }
 
 /// Looks for the header, line by line.
 #[derive(Default)]
 pub(super) struct Detector {
     preamble: u64,
+    /// The line of the first unknown object, where it starts, and how long it is.
+    first: Option<(u64, u64, u64)>,
 }
 
 /// What the lines so far say.
@@ -167,18 +170,27 @@ impl Detector {
                     return Ok(Step::Found(Box::new(Found {
                         header: *header,
                         value,
-                        preamble: self.preamble,
+                        preamble: self.warning(),
                     })));
                 }
                 Verdict::Format4(id) => return Ok(Step::Format4(id)),
                 Verdict::Refused(error) => return Err(error.with_line(line.number, line.offset)),
-                Verdict::Unknown => self.preamble += 1,
+                Verdict::Unknown => {
+                    self.preamble += 1;
+                    self.first.get_or_insert((line.number, line.offset, line.length()));
+                }
             }
             if self.preamble > PREAMBLE {
                 return Err(self.nothing_found());
             }
         }
         Ok(Step::Next)
+    }
+
+    fn warning(&self) -> Option<Warning> {
+        let (line, offset, length) = self.first?;
+        let details = WarningDetails::Count(self.preamble);
+        Some(Warning { kind: WarningKind::Preamble, line, value: 0, offset, length, details })
     }
 
     /// The error for a line before the header that holds no objects.

@@ -155,11 +155,7 @@ fn warning(kind: WarningKind, line: &Line<'_>, value: usize, details: WarningDet
 
 impl<'a> Scanner<'a> {
     fn new(path: &'a Path, file: &'a File, line: &Line<'_>, found: Found) -> Self {
-        let mut warnings = Vec::new();
-        if found.preamble > 0 {
-            let details = WarningDetails::Count(found.preamble);
-            warnings.push(warning(WarningKind::Preamble, line, 0, details));
-        }
+        let mut warnings: Vec<Warning> = found.preamble.into_iter().collect();
         if let Some(written) = found.header.version_text.clone().filter(|_| found.header.version > 3) {
             let details = WarningDetails::Version(written);
             warnings.push(warning(WarningKind::NewerVersion, line, found.value, details));

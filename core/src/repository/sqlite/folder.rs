@@ -20,13 +20,18 @@ use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_ses
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::sqlite::{Database, StoredSession};
+use crate::storage::sqlite::{Database, StoredSession, session_id};
 
 pub(crate) struct Folder {
     root: PathBuf,
     sweep: Sweep,
-    /// Which id a file of that name and inode was found to hold.
-    known: Mutex<HashMap<(OsString, u64), String>>,
+    /// What files were found to hold, by name.
+    known: Mutex<HashMap<OsString, Known>>,
+}
+
+struct Known {
+    inode: u64,
+    id: String,
 }
 
 impl Folder {
@@ -135,32 +140,28 @@ impl Folder {
     /// The files that hold the session `id`, whatever their names.
     fn files_of(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        let mut seen = HashMap::new();
-        let known = std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
-        for (name, inode) in self.session_names()? {
-            ctx.check()?;
-            let path = self.root.join(&name);
-            let key = (name, inode);
-            let held = match known.get(&key) {
-                Some(other) if other != id => Some(other.clone()),
-                // What matches is read again: a name and an inode may have been used a second time.
-                _ => self.id_in(shared, &path, ctx),
-            };
-            if let Some(held) = held {
-                if held == id {
-                    found.push(path);
-                }
-                seen.insert(key, held);
+        let names = self.session_names()?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, inode) in &names {
+            let remembered = known.get(name).filter(|known| known.inode == *inode);
+            if remembered.is_some_and(|known| known.id != id) {
+                continue;
             }
+            // What matches is read again: a name and an inode may have been used a second time.
+            ctx.check()?;
+            let path = self.root.join(name);
+            let Some(held) = id_in(shared, &path, ctx) else { continue };
+            if held == id {
+                found.push(path);
+            }
+            known.insert(name.clone(), Known { inode: *inode, id: held });
         }
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        // Forgets what is gone, when there is much of it.
+        if known.len() > 2 * names.len() + 16 {
+            let names: HashMap<OsString, u64> = names.into_iter().collect();
+            known.retain(|name, _| names.contains_key(name));
+        }
         Ok(found)
-    }
-
-    /// The id of the session in a file; none if that cannot be told.
-    fn id_in(&self, shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
-        let file = session_file(path).ok()??;
-        Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
     }
 
     /// Names that end as those of sessions do, with the inodes of their files.
@@ -214,6 +215,14 @@ impl Folder {
         }
         Ok(listed)
     }
+}
+
+/// The id of the session in a file; none if that cannot be told.
+fn id_in(shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
+    session_id(path).or_else(|| {
+        let file = session_file(path).ok()??;
+        Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
+    })
 }
 
 fn is_session_name(name: &std::ffi::OsStr) -> bool {

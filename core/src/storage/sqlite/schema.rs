@@ -88,6 +88,8 @@ CREATE TABLE list_element_row (
 ";
 
 /// Names of the views, and what each selects; every one ends in a WHERE clause that picks the sessions.
+// Each table is used by a column that is no key, whatever a query selects: only then does SQLite tell an
+// authorizer through which view the table is read.
 pub(super) const VIEWS: [(&str, &str); 6] = [
     (
         "session",
@@ -106,7 +108,8 @@ FROM session_row s WHERE ",
   CASE e.type WHEN 0 THEN 'message' WHEN 1 THEN 'compaction' WHEN 2 THEN 'branch_summary' ELSE 'custom' END
     AS type,
   e.custom_type, e.timestamp, e.depth, e.payload
-FROM session_row s JOIN entry_row e ON e.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
+FROM session_row s JOIN entry_row e
+  ON e.sid = s.sid AND e.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
     ),
     (
         "branch",
@@ -122,7 +125,8 @@ FROM session_row s JOIN value_row v ON v.sid = s.sid WHERE ",
         "list_element",
         "SELECT s.id AS session_id, l.namespace, l.key, e.key & 1099511627775 AS seq, e.payload AS value
 FROM session_row s JOIN list_row l ON l.sid = s.sid
-  JOIN list_element_row e ON e.key BETWEEN l.lid << 40 AND l.lid << 40 | 1099511627775 WHERE ",
+  JOIN list_element_row e
+  ON typeof(e.payload) = 'text' AND e.key BETWEEN l.lid << 40 AND l.lid << 40 | 1099511627775 WHERE ",
     ),
     (
         "usage",
@@ -136,7 +140,8 @@ FROM session_row s JOIN list_row l ON l.sid = s.sid
   u.payload ->> '$.usage.cost.cacheRead' AS cost_cache_read,
   u.payload ->> '$.usage.cost.cacheWrite' AS cost_cache_write,
   u.payload ->> '$.usage.cost.total' AS cost_total, u.payload
-FROM session_row s JOIN usage_row u ON u.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
+FROM session_row s JOIN usage_row u
+  ON u.sid = s.sid AND u.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
     ),
 ];
 

@@ -2,9 +2,9 @@
 
 use super::{Kept, ctx, fill};
 use crate::model::entry::EntryType;
+use crate::storage::Reads as _;
 use crate::storage::path::{Tree as _, scan};
 use crate::storage::query::{BranchScan, EntryScan, Order, PathOrder};
-use crate::storage::Reads as _;
 
 use super::super::read::View;
 use super::super::tree::{Eager, SessionTree};
@@ -92,9 +92,7 @@ fn machine_steps(connection: &super::super::connection::Connection) -> i32 {
     use super::super::read::{CLIMB_WHOLE, NODE, NODE_BY_ID};
     [CLIMB_WHOLE, NODE, NODE_BY_ID]
         .into_iter()
-        .map(|sql| {
-            connection.prepared(sql).unwrap().get_status(rusqlite::StatementStatus::VmStep)
-        })
+        .map(|sql| connection.prepared(sql).unwrap().get_status(rusqlite::StatementStatus::VmStep))
         .sum()
 }
 
@@ -149,7 +147,12 @@ fn rare_types_are_found_without_reading_the_session() {
     let kept = Kept::new();
     let ids = fill(&kept, 500, 40);
     for (at, name) in ["a", "b", "a"].into_iter().enumerate() {
-        kept.commit(&[crate::Write::Entry(crate::NewEntry::custom(format!("c{at}"), Some(&ids[0]), name, None))]);
+        kept.commit(&[crate::Write::Entry(crate::NewEntry::custom(
+            format!("c{at}"),
+            Some(&ids[0]),
+            name,
+            None,
+        ))]);
     }
     let scan = EntryScan {
         custom_type: Some("a".to_owned()),

@@ -16,6 +16,7 @@ from ._records import (
     PathOrder,
 )
 from ._records import entry_of as _entry_of
+from ._tuples import Node
 from ._values import ABSENT, Absent, JsonInput
 
 if TYPE_CHECKING:
@@ -146,11 +147,11 @@ class Branch(Handle):
         return f"<pisession.Branch {self.name!r} of {self._session!r}>"
 
 
-def _custom(custom_type: str, data: JsonInput | Absent) -> _pisession.Node:
+def _custom(custom_type: str, data: JsonInput | Absent) -> Node:
     return custom_type if isinstance(data, Absent) else (custom_type, data)
 
 
-def _node(node: Any) -> _pisession.Node:
+def _node(node: Any) -> Node:
     match node:
         case NewMessage(message):
             return (message,)

@@ -1,4 +1,4 @@
-"""Errors: one base, a class for every kind, and the built-in classes a Python person would catch."""
+"""Errors: one base, a class for every kind, and the built-in classes one would catch anyway."""
 
 from __future__ import annotations
 
@@ -112,9 +112,7 @@ class Error(Exception):
         self.offset = offset
         self.id = id
         if isinstance(self, OSError):
-            self.errno = errno if errno is not None else _ERRNO.get(type(self))
-            self.strerror = message
-            self.filename = None if path is None else str(path)
+            _fill_os_error(self, errno, message, path)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -150,6 +148,12 @@ def _rebuild(
     error = cls(message, **fields)
     error.__dict__.update(state)
     return error
+
+
+def _fill_os_error(error: OSError, errno: int | None, message: str, path: Path | None) -> None:
+    error.errno = _ERRNO.get(type(error)) if errno is None else errno
+    error.strerror = message
+    error.filename = None if path is None else str(path)
 
 
 class IoError(Error, OSError):

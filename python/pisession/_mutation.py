@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from . import _pisession
 from ._pisession import Context
@@ -172,7 +172,7 @@ class Mutation(Mutator):
         """
         self._native.end()
 
-    def __enter__(self) -> Mutation:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,33 +1,38 @@
 # The native module. Nothing in it is public but Context, which the package exports.
 
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Final, NoReturn, TypeAlias, final
 
-from ._errors import Error
-from ._records import EntryTuple, MetadataTuple, StatsTuple, StructureTuple, UsageTuple
+from ._tuples import (
+    CommitTuple,
+    EntryQuery,
+    EntryTuple,
+    ListingTuple,
+    ListRead,
+    MetadataTuple,
+    Node,
+    PathScan,
+    StatsTuple,
+    StructureTuple,
+    UsageScan,
+    UsageTuple,
+)
 
-# type, custom_type, from_seq, to_seq, cursor, order, limit
-EntryQuery: TypeAlias = tuple[
-    str | None, str | None, int | None, int | None, int | None, str, int | None
+__all__ = [
+    "ERROR_KINDS",
+    "Branch",
+    "Context",
+    "Entries",
+    "Mutation",
+    "Repository",
+    "Session",
+    "__version__",
+    "open_repository",
+    "set_main_thread",
+    "write_json",
 ]
-# type, custom_type, stop_at_type, stop_at_id, cursor, order, limit
-PathScan: TypeAlias = tuple[
-    str | None, str | None, str | None, str | None, int | None, str, int | None
-]
-# from_seq, to_seq, order, limit
-UsageScan: TypeAlias = tuple[int | None, int | None, str, int | None]
-# cursor, order, limit
-ListRead: TypeAlias = tuple[int | None, str, int]
-# (message,), (custom_type, data), or custom_type for one without data
-Node: TypeAlias = tuple[Any] | tuple[str, Any] | str
 
-# first_seq, seqs, timestamp, stats
-CommitTuple: TypeAlias = tuple[int, list[int], int, StatsTuple]
-# metadata, path, modified_at, format, name, message_count, problem
-ListingTuple: TypeAlias = tuple[
-    MetadataTuple | None, Path | None, int | None, str, str | None, int | None, Error | None
-]
+# Inside `Repository` the word `list` is a method.
 _Listings: TypeAlias = list[ListingTuple]
 
 __version__: Final[str]
@@ -38,6 +43,7 @@ def write_json(value: object, name: str = "value") -> bytes: ...
 def open_repository(
     uri: str, durability: str, busy_timeout: float, max_payload: int | None
 ) -> Repository: ...
+
 @final
 class Context:
     def __new__(
@@ -59,12 +65,8 @@ class Repository:
         cwd: str | None,
         ctx: Context | None,
     ) -> Session: ...
-    def open(
-        self, id: str, path: str | None, read_only: bool, ctx: Context | None
-    ) -> Session: ...
-    def list(
-        self, details: bool, ctx: Context | None
-    ) -> _Listings: ...
+    def open(self, id: str, path: str | None, read_only: bool, ctx: Context | None) -> Session: ...
+    def list(self, details: bool, ctx: Context | None) -> _Listings: ...
     def delete(self, id: str, ctx: Context | None) -> None: ...
     def close(self, ctx: Context | None) -> None: ...
 
@@ -83,9 +85,7 @@ class Session:
     def read_list(
         self, namespace: str, key: str, read: ListRead, ctx: Context | None
     ) -> list[tuple[int, bytes]]: ...
-    def scan_branch(
-        self, start: str, scan: PathScan, ctx: Context | None
-    ) -> list[EntryTuple]: ...
+    def scan_branch(self, start: str, scan: PathScan, ctx: Context | None) -> list[EntryTuple]: ...
     def scan_branch_structure(
         self, start: str, scan: PathScan, ctx: Context | None
     ) -> list[StructureTuple]: ...
@@ -108,9 +108,7 @@ class Session:
     def branch(self, name: str, ctx: Context | None) -> Branch | None: ...
     def branches(self, ctx: Context | None) -> list[tuple[str, str | None]]: ...
     def create_branch(self, name: str, at: str | None, ctx: Context | None) -> Branch: ...
-    def set_value(
-        self, namespace: str, key: str, value: object, ctx: Context | None
-    ) -> None: ...
+    def set_value(self, namespace: str, key: str, value: object, ctx: Context | None) -> None: ...
     def delete_value(self, namespace: str, key: str, ctx: Context | None) -> None: ...
     def append_list(
         self, namespace: str, key: str, element: object, ctx: Context | None
@@ -137,9 +135,7 @@ class Mutation:
     def read_list(
         self, namespace: str, key: str, read: ListRead, ctx: Context | None
     ) -> list[tuple[int, bytes]]: ...
-    def scan_branch(
-        self, start: str, scan: PathScan, ctx: Context | None
-    ) -> list[EntryTuple]: ...
+    def scan_branch(self, start: str, scan: PathScan, ctx: Context | None) -> list[EntryTuple]: ...
     def scan_branch_structure(
         self, start: str, scan: PathScan, ctx: Context | None
     ) -> list[StructureTuple]: ...

@@ -7,9 +7,20 @@ from typing import Any, NoReturn
 
 from . import _pisession
 from ._pisession import Context
-from ._records import Entry, EntryStructure, EntryType, ListElement, Order, PathOrder, Stats, StoredValue
+from ._records import (
+    Entry,
+    EntryStructure,
+    EntryType,
+    ListElement,
+    Order,
+    PathOrder,
+    Stats,
+    StoredValue,
+)
 from ._records import entry_of as _entry_of
 from ._records import stats_of as _stats_of
+from ._records import structure_of as _structure_of
+from ._tuples import PathScan
 from ._values import count, optional_count, read_json
 
 LIST_LIMIT = 1_000
@@ -131,7 +142,7 @@ class Reads(Handle):
         """Get where the entries of `scan_branch` stand, without their payloads."""
         scan = path_scan(type, custom_type, stop_at_type, stop_at_id, cursor, order, limit)
         found = self._native.scan_branch_structure(start, scan, ctx)
-        return [EntryStructure(*structure) for structure in found]
+        return [_structure_of(structure) for structure in found]
 
 
 def path_scan(
@@ -142,7 +153,7 @@ def path_scan(
     cursor: int | None,
     order: PathOrder,
     limit: int | None,
-) -> _pisession.PathScan:
+) -> PathScan:
     """Check the arguments of a query along a path."""
     cursor, limit = optional_count("cursor", cursor), optional_count("limit", limit)
     return (type, custom_type, stop_at_type, stop_at_id, cursor, order, limit)

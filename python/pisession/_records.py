@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ._errors import Error
+from ._tuples import EntryTuple, StatsTuple, StructureTuple, UsageTuple
 from ._values import ABSENT, Absent, JsonInput, preview, read_json
 
-EntryType: TypeAlias = Literal["message", "compaction", "branch_summary", "custom"]
-Order: TypeAlias = Literal["asc", "desc"]
-PathOrder: TypeAlias = Literal["newest_first", "oldest_first"]
-Durability: TypeAlias = Literal["power", "process"]
+# Unions of one each: what stubtest takes for what a type checker makes of them.
+EntryType: TypeAlias = (
+    Literal["message"] | Literal["compaction"] | Literal["branch_summary"] | Literal["custom"]
+)
+Order: TypeAlias = Literal["asc"] | Literal["desc"]
+PathOrder: TypeAlias = Literal["newest_first"] | Literal["oldest_first"]
+Durability: TypeAlias = Literal["power"] | Literal["process"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,7 +30,7 @@ def _time(milliseconds: int) -> datetime:
 
 
 class _Record:
-    """What converted payloads need: they are kept beside the fields, and are no part of the state."""
+    """Converted payloads are kept beside the fields, and are no part of the state."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
@@ -201,16 +205,13 @@ _ENTRY_CLASSES: dict[str, type[Entry]] = {
     cls.type: cls for cls in (MessageEntry, CompactionEntry, BranchSummaryEntry)
 }
 
-StructureTuple: TypeAlias = tuple[str, str | None, int, int, EntryType, str | None]
-EntryTuple: TypeAlias = tuple[str, str | None, int, int, str, str | None, bytes]
-
 
 def entry_of(native: EntryTuple) -> Entry:
     """Make the record of an entry."""
-    id, parent_id, seq, timestamp, type_name, custom_type, payload = native
+    entry_id, parent_id, seq, timestamp, type_name, custom_type, payload = native
     if custom_type is not None:
-        return CustomEntry(id, parent_id, seq, timestamp, payload, custom_type)
-    return _ENTRY_CLASSES[type_name](id, parent_id, seq, timestamp, payload)
+        return CustomEntry(entry_id, parent_id, seq, timestamp, payload, custom_type)
+    return _ENTRY_CLASSES[type_name](entry_id, parent_id, seq, timestamp, payload)
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,13 @@ class EntryStructure:
     def time(self) -> datetime:
         """When its commit was made, in UTC."""
         return _time(self.timestamp)
+
+
+def structure_of(native: StructureTuple) -> EntryStructure:
+    """Make the record of where an entry stands."""
+    entry_id, parent_id, seq, timestamp, type_name, custom_type = native
+    entry_type = CustomEntry.type if custom_type is not None else _ENTRY_CLASSES[type_name].type
+    return EntryStructure(entry_id, parent_id, seq, timestamp, entry_type, custom_type)
 
 
 @dataclass(frozen=True)
@@ -342,22 +350,9 @@ def _usage_in(payload: dict[str, Any]) -> Usage | None:
     )
 
 
-UsageTuple: TypeAlias = tuple[
-    float,
-    float,
-    float,
-    float,
-    float | None,
-    float | None,
-    float,
-    tuple[float, float, float, float, float],
-]
-
-
 def usage_of(native: UsageTuple) -> Usage:
     """Make the record of a usage."""
-    *counters, cost = native
-    return Usage(*counters, Cost(*cost))  # type: ignore[arg-type]
+    return Usage(*native[:7], Cost(*native[7]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -412,9 +407,6 @@ class Stats:
 
     message_count: int
     usage: Usage
-
-
-StatsTuple: TypeAlias = tuple[int, UsageTuple]
 
 
 def stats_of(native: StatsTuple) -> Stats:
@@ -545,11 +537,6 @@ class SessionMetadata:
     def created(self) -> datetime:
         """When it was made, in UTC."""
         return _time(self.created_at)
-
-
-MetadataTuple: TypeAlias = tuple[
-    str, int, int, str | None, str | None, str | None, Path | None
-]
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import os
 import threading
 import weakref
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from . import _pisession
 from ._errors import Error, InvalidArgumentError
@@ -16,6 +17,7 @@ from ._pisession import Context
 from ._reads import Handle
 from ._records import Durability, SessionListing, SessionMetadata
 from ._session import Session
+from ._tuples import MetadataTuple
 from ._values import count
 
 _open: weakref.WeakSet[Repository] = weakref.WeakSet()
@@ -128,10 +130,7 @@ class Repository(Handle):
             details: Also look up name and number of messages, which costs an open each.
             ctx: The authority of this call.
         """
-        return [
-            SessionListing(None if metadata is None else SessionMetadata(*metadata), *rest)
-            for metadata, *rest in self._native.list(details, ctx)
-        ]
+        return [_listing(*listing) for listing in self._native.list(details, ctx)]
 
     def delete(self, id: str, *, ctx: Context | None = None) -> None:
         """Delete a session that is open nowhere.
@@ -174,7 +173,7 @@ class Repository(Handle):
             session._closed = False
             session._warn_if_open()
 
-    def __enter__(self) -> Repository:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -187,6 +186,19 @@ class Repository(Handle):
 
     def __repr__(self) -> str:
         return f"<pisession.Repository {self._uri!r}>"
+
+
+def _listing(
+    metadata: MetadataTuple | None,
+    path: Path | None,
+    modified_at: int | None,
+    format: str,
+    name: str | None,
+    message_count: int | None,
+    problem: Error | None,
+) -> SessionListing:
+    known = None if metadata is None else SessionMetadata(*metadata)
+    return SessionListing(known, path, modified_at, format, name, message_count, problem)
 
 
 def _named(session: str | SessionMetadata | SessionListing) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from . import _pisession
 from ._branch import Branch, _Entries
@@ -26,6 +26,7 @@ from ._records import (
 )
 from ._records import entry_of as _entry_of
 from ._records import usage_of as _usage_of
+from ._tuples import EntryQuery
 from ._values import JsonInput, count, optional_count
 
 _Result = TypeVar("_Result")
@@ -149,7 +150,7 @@ class Session(Reads):
             optional_count("limit", limit),
         )
         rows = self._native.scan_usage(scan, ctx)
-        return [UsageRow(id, seq, _usage_of(usage), payload) for id, seq, usage, payload in rows]
+        return [UsageRow(row[0], row[1], _usage_of(row[2]), row[3]) for row in rows]
 
     def next_seq(self, *, ctx: Context | None = None) -> int:
         """Get the `seq` the next commit starts at."""
@@ -169,9 +170,7 @@ class Session(Reads):
         """Get the label of an entry; None when it has none."""
         return self._native.get_label(entry_id, ctx)
 
-    def set_label(
-        self, entry_id: str, label: str | None, *, ctx: Context | None = None
-    ) -> None:
+    def set_label(self, entry_id: str, label: str | None, *, ctx: Context | None = None) -> None:
         """Label an entry; None deletes the label. The entry need not exist."""
         self._native.set_label(entry_id, label, ctx)
 
@@ -312,7 +311,7 @@ class Session(Reads):
         self._native.close(ctx)
         self._closed = True
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -348,7 +347,7 @@ def _query(
     cursor: int | None,
     order: Order,
     limit: int | None,
-) -> _pisession.EntryQuery:
+) -> EntryQuery:
     return (
         type,
         custom_type,

@@ -5,17 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, Union
 
 from ._errors import InvalidArgumentError
-
-JsonInput: TypeAlias = (
-    "Mapping[str, JsonInput] | Sequence[JsonInput] | str | int | float | bool | RawJson | None"
-)
-"""What can be stored: dict (with str keys), list, str, int, float, bool and None, nested.
-
-A type checker takes any mapping and sequence for it; what is no dict or list is refused when it is
-written."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +19,15 @@ class RawJson:
     """
 
     text: str | bytes
+
+
+JsonInput: TypeAlias = Union[
+    Mapping[str, "JsonInput"], Sequence["JsonInput"], str, int, float, bool, RawJson, None
+]
+"""What can be stored: dict (with str keys), list, str, int, float, bool and None, nested.
+
+A type checker takes any mapping and sequence for it; what is no dict or list is refused when it is
+written."""
 
 
 class Absent:
@@ -71,7 +72,8 @@ def _integer(text: str) -> int:
     if len(text) <= _SAFE_DIGITS:
         return int(text)
     low_width = len(text) // 2
-    return _integer(text[:-low_width]) * 10**low_width + _integer(text[-low_width:])
+    power: int = 10**low_width
+    return _integer(text[:-low_width]) * power + _integer(text[-low_width:])
 
 
 def read_json(data: bytes) -> Any:

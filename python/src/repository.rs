@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pisession::{
-    CreateOptions, Durability, ErrorKind, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
+    CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions,
     SessionListing, SessionMetadata,
 };
 use pyo3::prelude::*;
@@ -78,8 +78,6 @@ impl Repository {
         ctx: Option<&Context>,
     ) -> PyResult<Session> {
         let id = text(id, ErrorKind::InvalidId, "a session id")?;
-        let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let options = OpenOptions { mode, ..OpenOptions::default() };
         // Of metadata the core looks at these two when it opens.
         let metadata = SessionMetadata {
             id: id.to_owned(),
@@ -90,7 +88,10 @@ impl Repository {
             parent_session_id: None,
             legacy_parent_session_path: None,
         };
-        Ok(Session::new(call(py, ctx, |ctx| self.0.open_with(&metadata, &options, ctx))?))
+        let session = call(py, ctx, |ctx| {
+            if read_only { self.0.open_read_only(&metadata, ctx) } else { self.0.open(&metadata, ctx) }
+        })?;
+        Ok(Session::new(session))
     }
 
     fn list<'py>(

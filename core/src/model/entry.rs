@@ -159,8 +159,11 @@ impl NewEntry {
     /// Marks a message as one after which the run ends.
     #[must_use]
     pub fn terminate(mut self) -> Self {
-        let text = self.payload.as_str();
-        self.payload = Json::trusted(format!("{},\"terminate\":true}}", &text[..text.len() - 1]));
+        // White space may stand around and inside the braces.
+        let text = self.payload.as_str().trim();
+        let fields = text[..text.len() - 1].trim_end();
+        let comma = if fields == "{" { "" } else { "," };
+        self.payload = Json::trusted(format!("{fields}{comma}\"terminate\":true}}"));
         self
     }
 
@@ -258,8 +261,9 @@ impl NewEntry {
 }
 
 fn is_pending(message: &str) -> bool {
-    // Members of a message are only looked at when the words are there at all: messages are large.
-    message.contains("pending")
+    // Members of a message are only looked at when the word can be there at all: messages are large. An
+    // ASCII letter may also be spelt as an escape.
+    (message.contains("pending") || message.contains("\\u00"))
         && Members::of(message).is_some_and(|fields| {
             fields.text("role").as_deref() == Some("assistant")
                 && fields.text("stopReason").as_deref() == Some("pending")

@@ -1,6 +1,9 @@
 //! Repositories: where sessions are made, found, opened and deleted.
 
+pub(crate) mod file_name;
+pub(crate) mod lock;
 pub(crate) mod memory;
+pub(crate) mod sqlite;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -203,7 +206,8 @@ pub struct Repository {
 /// ```
 ///
 /// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a text that names none.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a text that names none,
+/// [`Unsupported`](ErrorKind::Unsupported) for a kind that is not there yet.
 pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Repository> {
     let wrong = |what: String| {
         Error::new(ErrorKind::InvalidArgument, what).with_hint("a repository is memory: or sqlite:PATH")
@@ -213,6 +217,11 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
     let backend: Arc<dyn Backend> = match scheme {
         "memory" if path.is_empty() => Arc::new(memory::MemoryRepository::new(Arc::clone(&options))),
         "memory" => return Err(wrong(format!("'{uri}': memory: takes no path"))),
+        "sqlite" => Arc::new(sqlite::SqliteRepository::new(path, Arc::clone(&options))?),
+        "jsonl" => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("'{uri}': jsonl: is not there yet"))
+                .with_hint("use memory: or sqlite:PATH"));
+        }
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
     Ok(Repository { backend, uri: uri.into(), options })

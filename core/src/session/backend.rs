@@ -59,6 +59,9 @@ pub(crate) trait Backend: Send + Sync {
 /// What is released when a session closes or is dropped: its lock, its place among the open ones.
 pub(crate) type Lease = Box<dyn Send + Sync>;
 
+/// What closes after storage and before the lease is released. Only dropped when the session is.
+pub(crate) type Finish = Box<dyn FnOnce() -> Result<()> + Send>;
+
 /// A session of this process over its storage.
 pub(crate) struct LocalSession {
     metadata: SessionMetadata,
@@ -66,6 +69,7 @@ pub(crate) struct LocalSession {
     storage: Option<Box<dyn Storage>>,
     line: Line,
     closed: AtomicBool,
+    finish: Mutex<Option<Finish>>,
     lease: Mutex<Option<Lease>>,
     process: Process,
     legacy: Option<Legacy>,
@@ -85,10 +89,17 @@ impl LocalSession {
             storage: Some(storage),
             line: Line::default(),
             closed: AtomicBool::new(false),
+            finish: Mutex::new(None),
             lease: Mutex::new(lease),
             process: Process::current(),
             legacy,
         }
+    }
+
+    /// The same session, which does this too when it closes.
+    pub(crate) fn finishing_with(self, finish: Finish) -> Self {
+        *self.finish.lock().unwrap_or_else(PoisonError::into_inner) = Some(finish);
+        self
     }
 
     fn open_storage(&self) -> Result<&dyn Storage> {
@@ -179,9 +190,11 @@ impl Backend for LocalSession {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let result = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
+        let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
+        let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let finished = finish.map_or(Ok(()), |finish| finish());
         drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
-        result
+        stored.and(finished)
     }
 
     fn legacy(&self) -> Option<&Legacy> {
@@ -194,6 +207,7 @@ impl Drop for LocalSession {
         if self.process.check().is_err() {
             // In a forked child nothing may be released that belongs to the parent.
             std::mem::forget(self.storage.take());
+            std::mem::forget(self.finish.lock().unwrap_or_else(PoisonError::into_inner).take());
             std::mem::forget(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }

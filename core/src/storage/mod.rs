@@ -8,6 +8,7 @@ pub(crate) mod index;
 pub(crate) mod memory;
 pub(crate) mod path;
 pub(crate) mod query;
+pub(crate) mod sqlite;
 pub(crate) mod tables;
 
 use crate::context::Context;

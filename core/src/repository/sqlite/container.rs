@@ -1,0 +1,184 @@
+//! One database file that holds any number of sessions. Each has a lock of its own, so that several
+//! processes may write sessions of one container at a time.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
+use crate::repository::lock::{Attempt, FileLock};
+use crate::repository::sqlite::databases::{FileId, InUse};
+use crate::repository::sqlite::sweep::Sweep;
+use crate::repository::sqlite::{PAUSE, Shared, file_at, is_same_file, listing, lock_session, outside};
+use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
+use crate::session::Session;
+use crate::session::backend::SessionMetadata;
+use crate::storage::sqlite::Database;
+
+pub(crate) struct Container {
+    path: PathBuf,
+    locks: PathBuf,
+    sweep: Sweep,
+}
+
+impl Container {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::default() }
+    }
+
+    /// The lock of a session. In a session's own file, opened as a container, it is the one beside the file:
+    /// whoever opens the folder takes that.
+    fn lock_path(&self, id: &str) -> Result<PathBuf> {
+        let encoded = encode(id)?;
+        let is_own_file = self.path.file_name().is_some_and(|name| *name == *format!("{encoded}{SESSION}"));
+        if is_own_file {
+            return Ok(with_ending(&self.path, LOCK));
+        }
+        Ok(self.locks.join(encoded + LOCK))
+    }
+
+    fn file(&self) -> Result<Option<FileId>> {
+        let there = match std::fs::metadata(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            looked => looked.map_err(|error| Error::io("cannot look at", error).with_path(&self.path))?,
+        };
+        if !there.is_file() {
+            return Err(Error::new(ErrorKind::NotASession, "is not a file").with_path(&self.path));
+        }
+        Ok(Some(FileId::from(&there)))
+    }
+
+    fn here(&self, metadata: SessionMetadata) -> SessionMetadata {
+        SessionMetadata { path: Some(self.path.clone()), ..metadata }
+    }
+
+    pub(crate) fn create(
+        &self,
+        shared: &Shared,
+        metadata: SessionMetadata,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let lock_path = self.lock_path(&metadata.id)?;
+        let file = self.make(shared, ctx)?;
+        shared.make_folder(&self.locks)?;
+        self.sweep.run(&self.locks);
+        let in_use = shared.database(&self.path, file, OpenMode::ReadWrite, ctx)?;
+        let exists = || Ok(in_use.database().session(&metadata.id, ctx)?.is_some());
+        let inserted = shared
+            .reserve(&metadata.id, &lock_path, exists, ctx)
+            .and_then(|lock| in_use.database().insert_session(&metadata, ctx).map(|()| lock));
+        match inserted {
+            Ok(lock) => shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx),
+            Err(error) => in_use.close().and(Err(error)),
+        }
+    }
+
+    /// Makes the container if it is not there. Of several that want to, one does, and the others wait.
+    fn make(&self, shared: &Shared, ctx: &Context) -> Result<FileId> {
+        let end = Instant::now() + shared.options.busy_timeout;
+        loop {
+            ctx.check()?;
+            if let Some(file) = self.file()? {
+                return Ok(file);
+            }
+            if let Some(folder) = self.path.parent() {
+                shared.make_folder(folder)?;
+            }
+            match FileLock::take(&with_ending(&self.path, LOCK))? {
+                Attempt::Taken(_lock) => {
+                    if file_at(&self.path)?.is_none() {
+                        match Database::create(&self.path, None, ctx) {
+                            Err(error) if error.kind() == ErrorKind::SessionExists => {}
+                            made => made?,
+                        }
+                    }
+                }
+                Attempt::Held(_) if Instant::now() >= end => {
+                    return Err(Error::new(ErrorKind::Busy, "the container is being made elsewhere")
+                        .with_path(&self.path)
+                        .with_hint("try again"));
+                }
+                Attempt::Held(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    pub(crate) fn open(
+        &self,
+        shared: &Shared,
+        id: &str,
+        path: Option<&Path>,
+        mode: OpenMode,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let lock_path = self.lock_path(id)?;
+        if let Some(path) = path
+            && !is_same_file(path, &self.path)
+        {
+            return Err(match file_at(path)? {
+                None => unknown_session(id).with_path(path),
+                Some(_) => outside(path, &self.path),
+            });
+        }
+        let lock = match mode {
+            OpenMode::ReadOnly => None,
+            OpenMode::ReadWrite => {
+                self.check_known(shared, id, ctx)?;
+                Some(self.lock(shared, id, &lock_path)?)
+            }
+        };
+        let in_use = self.in_use(shared, id, mode, ctx)?;
+        match in_use.database().session(id, ctx)? {
+            Some(stored) => shared.session(in_use, self.here(stored.metadata), mode, lock, ctx),
+            None => in_use.close().and(Err(self.unknown(id))),
+        }
+    }
+
+    fn unknown(&self, id: &str) -> Error {
+        unknown_session(id).with_path(&self.path)
+    }
+
+    /// Before its lock is taken: an id that is not here leaves nothing behind.
+    fn check_known(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
+        let file = self.file()?.ok_or_else(|| self.unknown(id))?;
+        let stored = shared.look_at(&self.path, file, |database| database.session(id, ctx), ctx)?;
+        stored.map(drop).ok_or_else(|| self.unknown(id))
+    }
+
+    fn lock(&self, shared: &Shared, id: &str, lock_path: &Path) -> Result<FileLock> {
+        shared.make_folder(&self.locks)?;
+        lock_session(id, lock_path)
+    }
+
+    /// The database that is at our path now.
+    fn in_use(&self, shared: &Shared, id: &str, mode: OpenMode, ctx: &Context) -> Result<InUse> {
+        let file = self.file()?.ok_or_else(|| self.unknown(id))?;
+        shared.database(&self.path, file, mode, ctx)
+    }
+
+    pub(crate) fn list(
+        &self,
+        shared: &Shared,
+        options: &ListOptions,
+        ctx: &Context,
+    ) -> Result<Vec<SessionListing>> {
+        let Some(file) = self.file()? else { return Ok(Vec::new()) };
+        let stored =
+            shared.look_at(&self.path, file, |database| database.sessions(options.details, ctx), ctx)?;
+        Ok(stored
+            .into_iter()
+            .map(|session| listing(session, self.path.clone(), Format::SqliteContainer, options))
+            .collect())
+    }
+
+    pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
+        let lock_path = self.lock_path(id)?;
+        self.check_known(shared, id, ctx)?;
+        let _lock = self.lock(shared, id, &lock_path)?;
+        let in_use = self.in_use(shared, id, OpenMode::ReadWrite, ctx)?;
+        let deleted = in_use.database().delete_session(id, ctx);
+        let closed = in_use.close();
+        deleted.and(closed)
+    }
+}

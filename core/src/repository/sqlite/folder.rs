@@ -1,0 +1,272 @@
+//! A folder of one database file per session, named after the session's id.
+//!
+//! A file counts for the id that it holds. One that was renamed or copied is found, too, and two of one id
+//! are never taken for each other.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirEntryExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, encode, with_ending};
+use crate::repository::sqlite::databases::FileId;
+use crate::repository::sqlite::sweep::Sweep;
+use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_session, outside};
+use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
+use crate::session::Session;
+use crate::session::backend::SessionMetadata;
+use crate::storage::sqlite::{Database, StoredSession};
+
+pub(crate) struct Folder {
+    root: PathBuf,
+    sweep: Sweep,
+    /// Which id a file of that name and inode was found to hold.
+    known: Mutex<HashMap<(OsString, u64), String>>,
+}
+
+impl Folder {
+    pub(crate) fn new(root: PathBuf) -> Self {
+        Self { root, sweep: Sweep::default(), known: Mutex::default() }
+    }
+
+    fn file_of(&self, id: &str) -> Result<PathBuf> {
+        Ok(self.root.join(encode(id)? + SESSION))
+    }
+
+    pub(crate) fn create(
+        &self,
+        shared: &Shared,
+        metadata: SessionMetadata,
+        id_was_given: bool,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let path = self.file_of(&metadata.id)?;
+        shared.make_folder(&self.root)?;
+        self.sweep.run(&self.root);
+        // A new id of our own is in no file that was renamed.
+        if id_was_given && !self.files_of(shared, &metadata.id, ctx)?.is_empty() {
+            return Err(session_exists(&metadata.id));
+        }
+        let exists = || Ok(file_at(&path)?.is_some());
+        let lock = shared.reserve(&metadata.id, &with_ending(&path, LOCK), exists, ctx)?;
+        remove_side_files(&path)?;
+        Database::create(&path, Some(&metadata), ctx)?;
+        let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
+        let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
+        let metadata = SessionMetadata { path: Some(path), ..metadata };
+        shared.session(in_use, metadata, OpenMode::ReadWrite, Some(lock), ctx)
+    }
+
+    pub(crate) fn open(
+        &self,
+        shared: &Shared,
+        id: &str,
+        path: Option<&Path>,
+        mode: OpenMode,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let path = self.locate(shared, id, path, ctx)?;
+        let lock = match mode {
+            OpenMode::ReadOnly => None,
+            OpenMode::ReadWrite => Some(lock_session(id, &with_ending(&path, LOCK))?),
+        };
+        // Under the lock it is looked at again: gone or replaced, it is not this session any more.
+        let unknown = || unknown_session(id).with_path(&path);
+        let file = session_file(&path)?.ok_or_else(unknown)?;
+        let in_use = shared.database(&path, file, mode, ctx)?;
+        let stored = in_use.database().session(id, ctx)?.ok_or_else(unknown)?;
+        let metadata = SessionMetadata { path: Some(path), ..stored.metadata };
+        shared.session(in_use, metadata, mode, lock, ctx)
+    }
+
+    pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
+        let path = self.locate(shared, id, None, ctx)?;
+        let _lock = lock_session(id, &with_ending(&path, LOCK))?;
+        let unknown = || unknown_session(id).with_path(&path);
+        let file = session_file(&path)?.ok_or_else(unknown)?;
+        // Only what is that session is deleted.
+        shared.look_at(&path, file, |database| database.session(id, ctx), ctx)?.ok_or_else(unknown)?;
+        // The database first: its side files without it are nothing, it without them could be damaged.
+        fs::remove_file(&path).map_err(|error| Error::io("cannot delete", error).with_path(&path))?;
+        remove_side_files(&path)?;
+        shared.sync_folder(&self.root)
+    }
+
+    /// The one file that holds the session; with `given`, that one.
+    fn locate(&self, shared: &Shared, id: &str, given: Option<&Path>, ctx: &Context) -> Result<PathBuf> {
+        let own = self.file_of(id)?;
+        if let Some(given) = given {
+            let is_here = given.parent().is_some_and(|folder| is_same_file(folder, &self.root));
+            return match given.file_name() {
+                Some(name) if is_here && is_session_name(name) => Ok(self.root.join(name)),
+                _ => Err(outside(given, &self.root)),
+            };
+        }
+        let mut found = self.files_of(shared, id, ctx)?;
+        match found.len() {
+            0 => match file_at(&own)? {
+                // It is not that session, or damaged: opening it says so.
+                Some(_) => Ok(own),
+                None => Err(unknown_session(id).with_path(&self.root)),
+            },
+            1 => Ok(found.swap_remove(0)),
+            _ => {
+                found.sort();
+                let names: Vec<String> = found
+                    .iter()
+                    .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+                    .collect();
+                Err(Error::new(
+                    ErrorKind::AmbiguousSession,
+                    format!("several files hold the session '{id}': {}", names.join(", ")),
+                )
+                .with_id(id)
+                .with_path(&self.root)
+                .with_hint("open one by its metadata from a listing, or move the others away"))
+            }
+        }
+    }
+
+    /// The files that hold the session `id`, whatever their names.
+    fn files_of(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        let mut seen = HashMap::new();
+        let known = std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
+        for (name, inode) in self.session_names()? {
+            ctx.check()?;
+            let path = self.root.join(&name);
+            let key = (name, inode);
+            let held = match known.get(&key) {
+                Some(other) if other != id => Some(other.clone()),
+                // What matches is read again: a name and an inode may have been used a second time.
+                _ => self.id_in(shared, &path, ctx),
+            };
+            if let Some(held) = held {
+                if held == id {
+                    found.push(path);
+                }
+                seen.insert(key, held);
+            }
+        }
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        Ok(found)
+    }
+
+    /// The id of the session in a file; none if that cannot be told.
+    fn id_in(&self, shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
+        let file = session_file(path).ok()??;
+        Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
+    }
+
+    /// Names that end as those of sessions do, with the inodes of their files.
+    fn session_names(&self) -> Result<Vec<(OsString, u64)>> {
+        let failed = |error| Error::io("cannot read the folder", error).with_path(&self.root);
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_session_name(&entry.file_name()) && !is_folder {
+                names.push((entry.file_name(), entry.ino()));
+            }
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn list(
+        &self,
+        shared: &Shared,
+        options: &ListOptions,
+        ctx: &Context,
+    ) -> Result<Vec<SessionListing>> {
+        let mut listed = Vec::new();
+        for (name, _) in self.session_names()? {
+            ctx.check()?;
+            let path = self.root.join(name);
+            let looked = session_file(&path)
+                .and_then(|file| file.map(|file| stored_in(shared, &path, file, options, ctx)).transpose());
+            match looked {
+                Ok(Some(stored)) => listed.push(listing(stored, path, Format::SqliteFile, options)),
+                // Deleted meanwhile.
+                Ok(None) => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::DeadlineExceeded) => {
+                    return Err(error);
+                }
+                Err(_) if matches!(file_at(&path), Ok(None)) => {}
+                Err(problem) => listed.push(SessionListing {
+                    metadata: None,
+                    path: Some(path),
+                    modified_at: None,
+                    format: Format::SqliteFile,
+                    name: None,
+                    message_count: None,
+                    problem: Some(problem),
+                }),
+            }
+        }
+        Ok(listed)
+    }
+}
+
+fn is_session_name(name: &std::ffi::OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() > SESSION.len() && name.ends_with(SESSION.as_bytes())
+}
+
+/// The file of a session; none if there is nothing at its path.
+fn session_file(path: &Path) -> Result<Option<FileId>> {
+    match file_at(path)? {
+        Some(there) if there.is_file() => Ok(Some(FileId::from(&there))),
+        Some(there) => {
+            let what = if there.is_symlink() { "a symbolic link" } else { "not a file" };
+            Err(Error::new(ErrorKind::NotASession, format!("is {what}, and no session"))
+                .with_path(path)
+                .with_hint("put the session's file itself into the folder"))
+        }
+        None => Ok(None),
+    }
+}
+
+/// The session in its own file.
+fn stored_in(
+    shared: &Shared,
+    path: &Path,
+    file: FileId,
+    options: &ListOptions,
+    ctx: &Context,
+) -> Result<StoredSession> {
+    let mut stored = shared.look_at(path, file, |database| database.sessions(options.details, ctx), ctx)?;
+    match (stored.pop(), stored.is_empty()) {
+        (Some(session), true) => Ok(session),
+        (None, _) => Err(Error::new(ErrorKind::NotASession, "the database holds no session").with_path(path)),
+        (Some(_), false) => Err(Error::new(
+            ErrorKind::NotASession,
+            format!("holds {} sessions, and is a container", stored.len() + 1),
+        )
+        .with_path(path)
+        .with_hint("open it as a repository of its own: sqlite:PATH with the path of this file")),
+    }
+}
+
+/// Removes what SQLite left beside a database that is gone. A log of an older database must never meet a
+/// newer one of that name.
+fn remove_side_files(path: &Path) -> Result<()> {
+    for ending in SIDE_FILES {
+        let side_file = with_ending(path, ending);
+        match fs::remove_file(&side_file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => {
+                removed.map_err(|error| Error::io("cannot delete", error).with_path(side_file))?;
+            }
+        }
+    }
+    Ok(())
+}

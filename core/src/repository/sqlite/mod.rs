@@ -1,0 +1,319 @@
+//! The SQLite repository: a folder of one file per session, or one container of many.
+//!
+//! A session is written in one place at a time; a lock file settles which. Files appear under their names
+//! complete, and what a crash leaves never stands in the way of an id.
+
+mod container;
+mod databases;
+mod folder;
+mod sweep;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::process::Process;
+use crate::repository::lock::{Attempt, FileLock};
+use crate::repository::{
+    Backend, CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
+    SessionListing, session_exists,
+};
+use crate::session::Session;
+use crate::session::backend::{Backend as _, LocalSession, SessionMetadata};
+use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
+use container::Container;
+use databases::{Databases, FileId, InUse};
+use folder::Folder;
+
+/// How the names of containers end that are not there yet.
+const CONTAINER_ENDINGS: [&str; 3] = [".sqlite", ".sqlite3", ".db"];
+/// How long to wait before a lock that is taken or a file that is being made is looked at again.
+const PAUSE: Duration = Duration::from_millis(2);
+
+pub(crate) struct SqliteRepository {
+    place: Place,
+    shared: Shared,
+}
+
+enum Place {
+    Folder(Folder),
+    Container(Container),
+}
+
+impl SqliteRepository {
+    /// The repository at `path`, which stands as it was given.
+    pub(crate) fn new(path: &str, options: Arc<RepositoryOptions>) -> Result<Self> {
+        let wrong = |what: String| {
+            Error::new(ErrorKind::InvalidArgument, what).with_hint("give a folder or a file: sqlite:PATH")
+        };
+        if path.is_empty() {
+            return Err(wrong("sqlite: names no path".to_owned()));
+        }
+        if path.contains('\0') {
+            return Err(wrong("a path must not contain U+0000".to_owned()));
+        }
+        // Made absolute once: the program may change its folder later.
+        let absolute = std::path::absolute(path)
+            .map_err(|error| Error::io("cannot tell the current folder", error).with_path(path))?;
+        let is_container = match fs::metadata(&absolute) {
+            Ok(there) if there.is_dir() => false,
+            Ok(there) if there.is_file() => true,
+            Ok(_) => return Err(wrong("is neither a folder nor a file".to_owned()).with_path(absolute)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                !path.ends_with('/') && CONTAINER_ENDINGS.iter().any(|ending| path.ends_with(ending))
+            }
+            Err(error) => return Err(Error::io("cannot look at", error).with_path(absolute)),
+        };
+        let place = if is_container {
+            // By its one name: the locks lie beside it.
+            Place::Container(Container::new(fs::canonicalize(&absolute).unwrap_or(absolute)))
+        } else {
+            Place::Folder(Folder::new(absolute))
+        };
+        Ok(Self { place, shared: Shared::new(options) })
+    }
+}
+
+impl Backend for SqliteRepository {
+    fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        self.shared.process.check()?;
+        let metadata = SessionMetadata {
+            id: options.id.clone().unwrap_or_else(|| self.shared.options.session_ids().next(None)),
+            created_at: self.shared.options.clock.now(),
+            storage_version: 1,
+            cwd: options.cwd.clone(),
+            parent_session_id: options.parent_session_id.clone(),
+            legacy_parent_session_path: None,
+            path: None,
+        };
+        match &self.place {
+            Place::Folder(folder) => folder.create(&self.shared, metadata, options.id.is_some(), ctx),
+            Place::Container(container) => container.create(&self.shared, metadata, ctx),
+        }
+    }
+
+    fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
+        self.shared.process.check()?;
+        match &self.place {
+            Place::Folder(folder) => folder.open(&self.shared, id, path, options.mode, ctx),
+            Place::Container(container) => container.open(&self.shared, id, path, options.mode, ctx),
+        }
+    }
+
+    fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
+        self.shared.process.check()?;
+        match &self.place {
+            Place::Folder(folder) => folder.list(&self.shared, options, ctx),
+            Place::Container(container) => container.list(&self.shared, options, ctx),
+        }
+    }
+
+    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+        self.shared.process.check()?;
+        match &self.place {
+            Place::Folder(folder) => folder.delete(&self.shared, id, ctx),
+            Place::Container(container) => container.delete(&self.shared, id, ctx),
+        }
+    }
+
+    fn close(&self, ctx: &Context) -> Vec<Error> {
+        if let Err(forked) = self.shared.process.check() {
+            return vec![forked];
+        }
+        self.shared.open_sessions().iter().filter_map(|session| session.close(ctx).err()).collect()
+    }
+}
+
+/// What both kinds of place need.
+struct Shared {
+    options: Arc<RepositoryOptions>,
+    databases: Arc<Databases>,
+    sessions: Mutex<Vec<Weak<LocalSession>>>,
+    process: Process,
+}
+
+impl Shared {
+    fn new(options: Arc<RepositoryOptions>) -> Self {
+        Self { options, databases: Arc::default(), sessions: Mutex::default(), process: Process::current() }
+    }
+
+    fn open_sessions(&self) -> Vec<Arc<LocalSession>> {
+        self.sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect()
+    }
+
+    /// The database at `path`, shared with whoever has it open through this repository.
+    fn database(&self, path: &Path, file: FileId, mode: OpenMode, ctx: &Context) -> Result<InUse> {
+        self.databases.obtain(file, mode, || {
+            let access = match mode {
+                OpenMode::ReadWrite => Access::Write,
+                OpenMode::ReadOnly => Access::Read,
+            };
+            self.open_database(path, access, ctx)
+        })
+    }
+
+    fn open_database(&self, path: &Path, access: Access, ctx: &Context) -> Result<Database> {
+        Database::open(path, access, self.options.durability, self.options.busy_timeout, ctx)
+    }
+
+    /// Runs `look` on the database at `path` without leaving anything: on the open one if there is one.
+    fn look_at<T>(
+        &self,
+        path: &Path,
+        file: FileId,
+        look: impl Fn(&Database) -> Result<T>,
+        ctx: &Context,
+    ) -> Result<T> {
+        if let Some(database) = self.databases.open_already(file) {
+            match look(&database) {
+                // It was closed meanwhile.
+                Err(error) if error.kind() == ErrorKind::Closed => {}
+                looked => return looked,
+            }
+        }
+        let database = self.open_database(path, Access::Read, ctx)?;
+        let looked = look(&database)?;
+        database.close()?;
+        Ok(looked)
+    }
+
+    /// Takes the lock that reserves a new id. `exists` tells whether a session of that id is there.
+    fn reserve(
+        &self,
+        id: &str,
+        path: &Path,
+        exists: impl Fn() -> Result<bool>,
+        ctx: &Context,
+    ) -> Result<FileLock> {
+        let end = Instant::now() + self.options.busy_timeout;
+        loop {
+            ctx.check()?;
+            if exists()? {
+                return Err(session_exists(id));
+            }
+            match FileLock::take(path)? {
+                // Looked at again: it may have been made before the lock was free.
+                Attempt::Taken(_) if exists()? => return Err(session_exists(id)),
+                Attempt::Taken(lock) => return Ok(lock),
+                // Being made or deleted elsewhere: soon it is there, or the lock is free.
+                Attempt::Held(holder) if Instant::now() >= end => return Err(holder.busy(id)),
+                Attempt::Held(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Opens the session `id` of a database, which `lock` lets us write.
+    fn session(
+        &self,
+        in_use: InUse,
+        metadata: SessionMetadata,
+        mode: OpenMode,
+        lock: Option<FileLock>,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let storage = SqliteStorage::open(
+            in_use.database().clone(),
+            &metadata.id,
+            Arc::clone(&self.options.clock),
+            self.options.max_payload,
+            mode,
+            ctx,
+        )?;
+        let local = LocalSession::new(
+            metadata,
+            self.options.session_ids(),
+            Box::new(storage),
+            lock.map(|lock| Box::new(lock) as _),
+            None,
+        );
+        let local = Arc::new(local.finishing_with(Box::new(move || in_use.close())));
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&local));
+        Ok(Session::new(local))
+    }
+
+    /// Makes what was done to the names in a folder last, where the repository promises that.
+    fn sync_folder(&self, folder: &Path) -> Result<()> {
+        match self.options.durability {
+            Durability::Power => fs::File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder)),
+            Durability::Process => Ok(()),
+        }
+    }
+
+    /// Makes a folder and those above it, where they are missing.
+    fn make_folder(&self, folder: &Path) -> Result<()> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
+        if let Some(above) = above {
+            self.make_folder(above)?;
+        }
+        match fs::create_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
+            made => {
+                made.map_err(|error| Error::io("cannot make the folder", error).with_path(folder))?;
+            }
+        }
+        above.map_or(Ok(()), |above| self.sync_folder(above))
+    }
+}
+
+/// Takes the lock on a session that is there, or says who has it.
+fn lock_session(id: &str, path: &Path) -> Result<FileLock> {
+    match FileLock::take(path)? {
+        Attempt::Taken(lock) => Ok(lock),
+        Attempt::Held(holder) => Err(holder.busy(id)),
+    }
+}
+
+/// What `path` leads to; none if there is nothing.
+fn file_at(path: &Path) -> Result<Option<fs::Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(Some(there)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("cannot look at", error).with_path(path)),
+    }
+}
+
+/// Whether both paths lead to one file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(one), fs::canonicalize(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => false,
+    }
+}
+
+/// A file of `path` that is not where sessions of this repository are.
+fn outside(path: &Path, place: &Path) -> Error {
+    Error::new(
+        ErrorKind::InvalidArgument,
+        format!("the session's file is not in this repository, which is {}", place.display()),
+    )
+    .with_path(path)
+    .with_hint("open it through the repository it is in")
+}
+
+fn listing(stored: StoredSession, path: PathBuf, format: Format, options: &ListOptions) -> SessionListing {
+    SessionListing {
+        metadata: Some(SessionMetadata { path: Some(path.clone()), ..stored.metadata }),
+        path: Some(path),
+        modified_at: Some(stored.modified_at),
+        format,
+        name: stored.name,
+        message_count: options.details.then_some(stored.message_count),
+        problem: None,
+    }
+}

@@ -6,7 +6,9 @@ pub(crate) mod text;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
 
 use anstyle::{AnsiColor, Style};
+use pisession::{Error, ErrorKind, Json};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 
@@ -101,6 +103,13 @@ impl Output {
         Ok(())
     }
 
+    /// JSON text on a line of its own.
+    pub(crate) fn json_line(&mut self, json: &str) -> Result<(), Failure> {
+        self.stream.write_all(json.as_bytes())?;
+        self.stream.write_all(b"\n")?;
+        Ok(())
+    }
+
     /// Where JSON text is written to: on a terminal, control characters in it are escaped.
     pub(crate) fn json_stream(&mut self) -> &mut dyn Write {
         &mut self.stream
@@ -115,6 +124,12 @@ impl Output {
     pub(crate) fn reader_is_gone(&self) -> bool {
         self.stream.reader_is_gone
     }
+}
+
+/// `json` as a part of a larger object, spelt as it is.
+pub(crate) fn raw(json: &Json) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(json.as_str().trim().to_owned())
+        .map_err(|error| Error::new(ErrorKind::InvalidJson, format!("cannot write the JSON: {error}")).into())
 }
 
 /// Stdout, for JSON text. JSON may hold DEL and the C1 control characters (U+0080 to U+009F) raw in its

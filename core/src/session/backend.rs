@@ -151,11 +151,11 @@ impl Backend for LocalSession {
     }
 
     fn touch(&self, ticket: Ticket) {
-        self.line.used_by(ticket, Owner::thread());
+        self.line.used_by(ticket, Owner::current());
     }
 
     fn commit(&self, ticket: Ticket, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
-        self.line.used_by(ticket, Owner::thread());
+        self.line.used_by(ticket, Owner::current());
         let count = |counted: fn(&Write) -> bool| writes.iter().filter(|write| counted(write)).count();
         let span = tracing::debug_span!(
             "pisession.commit",

@@ -40,24 +40,45 @@ struct Holder {
     owner: Option<Owner>,
 }
 
-/// Whom a scope belongs to, and who asks for one.
+/// Whom a scope belongs to, and who asks for one: a thread, and the task it runs, if any.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Owner {
+    thread: ThreadId,
+    task: Option<tokio::task::Id>,
+}
+
+/// How a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
-    /// A thread, in blocking calls.
-    Thread(ThreadId),
-    /// A task, in async ones.
-    Task(tokio::task::Id),
+enum Waiting {
+    /// Its thread sleeps.
+    Blocking,
+    /// Its task does; the thread goes on with others.
+    Async,
 }
 
 impl Owner {
-    /// The calling thread.
-    pub(crate) fn thread() -> Self {
-        Self::Thread(std::thread::current().id())
+    /// The caller.
+    pub(crate) fn current() -> Self {
+        Self { thread: std::thread::current().id(), task: tokio::task::try_id() }
     }
 
-    /// The calling task; outside of any, the calling thread.
-    pub(crate) fn task() -> Self {
-        tokio::task::try_id().map_or_else(Self::thread, Self::Task)
+    /// Whether this caller would hold up the scope it waits for, which is `holder`'s.
+    fn holds_up(self, holder: Owner, waiting: Waiting) -> bool {
+        if self.task.is_some() && self.task == holder.task {
+            return true;
+        }
+        let other_task = self.task.is_some() || holder.task.is_some();
+        self.thread == holder.thread && (waiting == Waiting::Blocking || !other_task)
+    }
+}
+
+impl State {
+    /// Refuses a caller that would wait for itself.
+    fn refuse_nested(&self, caller: Owner, waiting: Waiting) -> Result<()> {
+        match self.holder.as_ref().and_then(|holder| holder.owner) {
+            Some(owner) if caller.holds_up(owner, waiting) => Err(nested()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -92,14 +113,14 @@ impl Line {
     /// Waits for a turn, blocking the calling thread.
     pub(crate) fn begin(&self, ctx: &Context) -> Result<Ticket> {
         ctx.check()?;
-        let turn = self.turn(Owner::thread())?;
+        let turn = self.turn(Waiting::Blocking)?;
         block_on(turn.or_cancelled(ctx), ctx.deadline())?
     }
 
     /// Waits for a turn. A deadline in `ctx` needs a tokio runtime with time enabled.
     pub(crate) async fn begin_async(&self, ctx: &Context) -> Result<Ticket> {
         ctx.check()?;
-        let turn = self.turn(Owner::task())?;
+        let turn = self.turn(Waiting::Async)?;
         let answer = turn.or_cancelled(ctx);
         match ctx.deadline() {
             Some(deadline) => tokio::time::timeout_at(deadline.into(), answer)
@@ -110,7 +131,8 @@ impl Line {
     }
 
     /// Takes the line if it is free, else a place in the queue.
-    fn turn(&self, owner: Owner) -> Result<Turn<'_>> {
+    fn turn(&self, waiting: Waiting) -> Result<Turn<'_>> {
+        let owner = Owner::current();
         let mut state = lock(&self.state);
         if state.sealed {
             return Err(crate::storage::closed());
@@ -118,9 +140,7 @@ impl Line {
         state.last_ticket += 1;
         let ticket = state.last_ticket;
         let free = state.holder.is_none();
-        if !free && state.holder.as_ref().is_some_and(|holder| holder.owner == Some(owner)) {
-            return Err(nested());
-        }
+        state.refuse_nested(owner, waiting)?;
         let answer = if free { Answer::Granted } else { Answer::Pending(None) };
         let waiter = Arc::new(Waiter { ticket, answer: Mutex::new(answer) });
         if free {
@@ -128,7 +148,7 @@ impl Line {
         } else {
             state.queue.push_back(Arc::clone(&waiter));
         }
-        Ok(Turn { line: self, waiter: Some(waiter), owner })
+        Ok(Turn { line: self, waiter: Some(waiter) })
     }
 
     /// Notes who uses the scope now.
@@ -160,9 +180,7 @@ impl Line {
     pub(crate) fn seal(&self, ctx: &Context) -> Result<()> {
         let closer = {
             let mut state = lock(&self.state);
-            if state.holder.as_ref().is_some_and(|holder| holder.owner == Some(Owner::thread())) {
-                return Err(nested());
-            }
+            state.refuse_nested(Owner::current(), Waiting::Blocking)?;
             state.sealed = true;
             let refused = std::mem::take(&mut state.queue);
             let closer = Arc::new(Waiter { ticket: 0, answer: Mutex::new(Answer::Pending(None)) });
@@ -193,7 +211,6 @@ impl Line {
 struct Turn<'a> {
     line: &'a Line,
     waiter: Option<Arc<Waiter>>,
-    owner: Owner,
 }
 
 impl Turn<'_> {
@@ -201,7 +218,7 @@ impl Turn<'_> {
         let Some(waiter) = self.waiter.clone() else { return Err(cancelled()) };
         match tokio_select(Answered(&waiter), ctx.cancelled()).await {
             Some(true) => {
-                self.line.used_by(waiter.ticket, self.owner);
+                self.line.used_by(waiter.ticket, Owner::current());
                 self.waiter = None;
                 Ok(waiter.ticket)
             }
@@ -388,7 +405,7 @@ mod tests {
         assert_eq!(line.seal(&Context::background()).unwrap_err().kind(), ErrorKind::NestedMutation);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                line.used_by(ticket, Owner::thread());
+                line.used_by(ticket, Owner::current());
                 assert_eq!(line.begin(&Context::background()).unwrap_err().kind(), ErrorKind::NestedMutation);
             });
         });

@@ -112,7 +112,7 @@ pub(crate) fn user(text: &str) -> Json {
 }
 
 /// Waits until `what` holds, at most half a minute.
-pub(crate) fn wait_until(what: impl Fn() -> bool) {
+pub(crate) fn wait_until(mut what: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(30);
     while !what() {
         assert!(Instant::now() < end, "the condition did not come about");

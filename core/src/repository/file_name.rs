@@ -7,20 +7,19 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::check_id;
+use crate::storage::sqlite::TEMPORARY_SUFFIX;
 
 /// How the name of a session's file ends.
 pub(crate) const SESSION: &str = ".sqlite";
 /// How the name of a lock file ends, appended to the name of what it locks.
 pub(crate) const LOCK: &str = ".lock";
-/// How the name of a file that is still being made ends.
-pub(crate) const TEMPORARY: &str = ".tmp";
 /// What SQLite appends to a database's name for the files beside it.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// How long a file name may be, in bytes.
 const LONGEST: usize = 255;
-/// The longest that is appended to an encoded id: `.sqlite.lock`, `.tmp-journal`.
-const LONGEST_ENDING: usize = 12;
+/// The longest that is appended to an encoded id: `.sqlite.0123456789ab.new-wal`.
+const LONGEST_ENDING: usize = 28;
 
 /// The id as part of a file name: itself if it has only ASCII letters, digits, `_` and `-`, else `~` and the
 /// unpadded base64url of its UTF-16LE code units. Two ids never give one name.
@@ -46,6 +45,15 @@ pub(crate) fn encode(id: &str) -> Result<String> {
         .with_hint("choose a shorter id"));
     }
     Ok(encoded)
+}
+
+/// The final name of the database file that is being made under this name, or of which this is a side file
+/// under that name; none if the name is not of that kind.
+pub(crate) fn target_of_draft(name: &str) -> Option<&str> {
+    let draft = SIDE_FILES.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let (target, random) = draft.strip_suffix(TEMPORARY_SUFFIX)?.rsplit_once('.')?;
+    let is_random = random.len() == 12 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_random && !target.is_empty()).then_some(target)
 }
 
 /// `path` with `ending` appended to its last part.
@@ -76,9 +84,21 @@ mod tests {
     }
 
     #[test]
+    fn only_a_draft_has_a_target() {
+        for name in ["a.sqlite.0123456789ab.new", "a.sqlite.0123456789ab.new-wal"] {
+            assert_eq!(target_of_draft(name), Some("a.sqlite"), "{name}");
+        }
+        for name in
+            ["a.sqlite", "a.sqlite-wal", "a.new", "a.sqlite.new", "a.sqlite.0123.new", ".0123456789ab.new"]
+        {
+            assert_eq!(target_of_draft(name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn every_name_made_from_an_id_fits_a_file_name() {
-        assert_eq!(encode(&"a".repeat(243)).unwrap().len(), 243);
-        for id in ["".to_owned(), "a\0b".to_owned(), "a".repeat(244), "é".repeat(91)] {
+        assert_eq!(encode(&"a".repeat(227)).unwrap().len(), 227);
+        for id in ["".to_owned(), "a\0b".to_owned(), "a".repeat(228), "é".repeat(86)] {
             assert_eq!(encode(&id).unwrap_err().kind(), ErrorKind::InvalidId, "{id}");
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
-use crate::repository::sqlite::sweep::Sweep;
+use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
 use crate::repository::sqlite::{PAUSE, Shared, file_at, is_same_file, listing, lock_session, outside};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
@@ -62,7 +62,12 @@ impl Container {
         let lock_path = self.lock_path(&metadata.id)?;
         let file = self.make(shared, ctx)?;
         shared.make_folder(&self.locks)?;
-        self.sweep.run(&self.locks);
+        self.sweep.run_with(&self.locks, || {
+            match FileLock::take_abandoned(&with_ending(&self.path, LOCK), true)? {
+                Some(_lock) => remove_drafts(&self.path),
+                None => Ok(()),
+            }
+        });
         let in_use = shared.database(&self.path, file, OpenMode::ReadWrite, ctx)?;
         let exists = || Ok(in_use.database().session(&metadata.id, ctx)?.is_some());
         let inserted = shared
@@ -114,12 +119,10 @@ impl Container {
     ) -> Result<Session> {
         let lock_path = self.lock_path(id)?;
         if let Some(path) = path
+            && path != self.path
             && !is_same_file(path, &self.path)
         {
-            return Err(match file_at(path)? {
-                None => unknown_session(id).with_path(path),
-                Some(_) => outside(path, &self.path),
-            });
+            return Err(outside(path, &self.path));
         }
         let lock = match mode {
             OpenMode::ReadOnly => None,

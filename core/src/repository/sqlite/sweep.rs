@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, TryLockError};
 
-use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, TEMPORARY};
+use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, target_of_draft};
 use crate::repository::lock::FileLock;
 
 /// A sweep looks at every name of a folder. It is done again after a sixteenth as many creates as it found
@@ -20,12 +20,22 @@ pub(crate) struct Sweep(Mutex<usize>);
 impl Sweep {
     /// Sweeps the folder if that is due. What cannot be swept stays and harms nothing.
     pub(crate) fn run(&self, folder: &Path) {
-        let mut left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.run_with(folder, || Ok(()));
+    }
+
+    /// The same; `more` is done first.
+    pub(crate) fn run_with(&self, folder: &Path, more: impl FnOnce() -> io::Result<()>) {
+        let mut left = match self.0.try_lock() {
+            Ok(left) => left,
+            Err(TryLockError::Poisoned(left)) => left.into_inner(),
+            // Somebody else is at it.
+            Err(TryLockError::WouldBlock) => return,
+        };
         if *left > 0 {
             *left -= 1;
             return;
         }
-        match sweep(folder) {
+        match more().and_then(|()| sweep(folder)) {
             Ok(names) => *left = names / SHARE,
             Err(error) => {
                 tracing::debug!(%error, path = %folder.display(), "a folder could not be swept");
@@ -43,19 +53,37 @@ fn sweep(folder: &Path) -> io::Result<usize> {
         }
     }
     for name in &names {
-        let guard = match guard_of(name) {
-            Some(guard) => guard,
-            None => continue,
-        };
         // A database's own side files are swept only where the database is gone.
         if side_file_of(name).is_some_and(|database| names.contains(database)) {
             continue;
         }
-        if let Err(error) = sweep_file(folder, name, &guard) {
+        if let Some(guard) = guard_of(name)
+            && let Err(error) = sweep_file(folder, name, &guard)
+        {
             tracing::debug!(%error, name, "a file that looks abandoned could not be removed");
         }
     }
     Ok(names.len())
+}
+
+/// Removes what making the file at `target` left. Its lock is held by the caller.
+pub(crate) fn remove_drafts(target: &Path) -> io::Result<()> {
+    let (Some(folder), Some(target)) = (target.parent(), target.file_name()) else { return Ok(()) };
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_str().and_then(target_of_draft).is_some_and(|of| *of == *target) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// The database whose side file has this name.
@@ -68,24 +96,17 @@ fn guard_of(name: &str) -> Option<String> {
     if name.ends_with(LOCK) {
         return Some(name.to_owned());
     }
-    if let Some(database) = side_file_of(name) {
-        return Some(format!("{database}{LOCK}"));
-    }
-    let made = SIDE_FILES.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    made.strip_suffix(TEMPORARY).map(|database| format!("{database}{LOCK}"))
+    let database = side_file_of(name).or_else(|| target_of_draft(name))?;
+    Some(format!("{database}{LOCK}"))
 }
 
 fn sweep_file(folder: &Path, name: &str, guard: &str) -> io::Result<()> {
     let is_lock = name == guard;
     let Some(lock) = FileLock::take_abandoned(&folder.join(guard), !is_lock)? else { return Ok(()) };
-    let path = folder.join(name);
     // Looked at again under the lock: a database may have come for the side file.
     let has_database = side_file_of(name).is_some_and(|database| folder.join(database).exists());
     if !is_lock && !has_database {
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            removed => removed?,
-        }
+        remove(&folder.join(name))?;
     }
     // Its file goes with it.
     drop(lock);

@@ -85,7 +85,8 @@ impl Failure {
 
 /// What is wrong with the arguments, or the help that was asked for; the exit code.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    let asks_json = std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|a| a == "--json");
+    let asks_json =
+        std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|a| a == "--json");
     if error.use_stderr() && asks_json {
         let message = error.render().to_string();
         let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();

@@ -5,6 +5,7 @@
 mod command;
 mod failure;
 mod output;
+mod planned;
 mod target;
 mod transcript;
 

@@ -5,14 +5,15 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pisession::{
-    Context, Error, ErrorKind, Format, ListOptions, OpenFileOptions, Repository, Session, SessionListing,
-    open_file, open_repository,
+    Context, Error, ErrorKind, Format, ListOptions, Repository, Session, SessionListing, open_repository,
 };
 
 use crate::failure::Failure;
+use crate::planned::*;
 
 const SCHEMES: [&str; 6] = ["memory:", "jsonl:", "sqlite:", "unix:", "tcp:", "stdio:"];
-const SESSION_HINT: &str = "name a session as URI#ID (pisession ls URI shows the ids) or by the path of its file";
+const SESSION_HINT: &str =
+    "name a session as URI#ID (pisession ls URI shows the ids) or by the path of its file";
 
 /// What an argument names. A file whose name begins like a URI is written `./sqlite:name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,7 +114,9 @@ fn sqlite_file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
         (Some(SessionListing { problem: Some(problem), .. }), 0) => return Err(problem),
         (Some(listing), 0) => listing,
         (None, _) => {
-            return Err(Error::new(ErrorKind::UnknownSession, "the database holds no session").with_path(path));
+            return Err(
+                Error::new(ErrorKind::UnknownSession, "the database holds no session").with_path(path)
+            );
         }
         (Some(_), others) => {
             return Err(Error::new(

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Verdict, place};
 use crate::output::progress::Progress;
 use crate::output::text::{clean_line, padded};
 use crate::output::{Output, Role};
+use crate::planned::*;
 use crate::target::{self, Target};
 
 /// Look for damage, and name it; never repair
@@ -150,7 +151,8 @@ impl Report {
         }
         let progress = Progress::new("entries read");
         let findings = session.check(&mut |count| progress.at(count), ctx)?;
-        self.findings.extend(findings.iter().map(|finding| FindingLine::of(finding, Some(session.id()), path)));
+        self.findings
+            .extend(findings.iter().map(|finding| FindingLine::of(finding, Some(session.id()), path)));
         Ok(())
     }
 

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pisession::{Context, Error, ErrorKind, ImportOptions, Repository, import_file};
+use pisession::{Context, Error, ErrorKind, Repository};
 use serde::Serialize;
 
 use crate::failure::{ErrorLine, Failure, Verdict, people_text, say};
 use crate::output::progress::Progress;
 use crate::output::text::clean_line;
 use crate::output::{Output, Role};
+use crate::planned::*;
 use crate::target::{self, Target};
 
 /// Import session files of version 1 to 3 into a repository
@@ -118,7 +119,8 @@ impl Import {
         repository.close(ctx)?;
         let warned = imported.iter().any(|one| !one.warnings.is_empty());
         if out.is_json() {
-            let failed = failed.iter().map(|(file, error)| Failed { file: file.clone(), error: ErrorLine::of(error) });
+            let failed =
+                failed.iter().map(|(file, error)| Failed { file: file.clone(), error: ErrorLine::of(error) });
             out.object(&Report { imported, failed: failed.collect() })?;
         }
         if let Some((_, first)) = failed.first() {

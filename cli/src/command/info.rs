@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::failure::{Failure, Verdict};
 use crate::output::text::{clean_line, thousands, time};
 use crate::output::{Output, Role};
+use crate::planned::*;
 use crate::target::{self, Opened};
 
 /// Print what a session is: metadata, format, totals, branches, health in brief

@@ -9,6 +9,7 @@ use super::tips;
 use crate::failure::{Failure, Verdict};
 use crate::output::text::{clean_line, time};
 use crate::output::{Output, Role};
+use crate::planned::*;
 use crate::target;
 use crate::transcript::{self, Extent};
 
@@ -98,10 +99,13 @@ fn find(session: &Session, piece: &str, ctx: &Context) -> Result<Entry, Failure>
                 continue;
             }
             if let Some(other) = &found {
-                return Err(Error::new(ErrorKind::UnknownEntry, format!("'{piece}' names more than one entry"))
-                    .with_id(piece)
-                    .with_hint(format!("write more of the id: {} or {}", other.id, entry.id))
-                    .into());
+                return Err(Error::new(
+                    ErrorKind::UnknownEntry,
+                    format!("'{piece}' names more than one entry"),
+                )
+                .with_id(piece)
+                .with_hint(format!("write more of the id: {} or {}", other.id, entry.id))
+                .into());
             }
             found = Some(entry);
         }

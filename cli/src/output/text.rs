@@ -63,7 +63,9 @@ impl Shown {
     fn of(character: char) -> Self {
         let text = match character {
             // The pictures of the control characters.
-            '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}').to_string(),
+            '\0'..='\u{1f}' => {
+                char::from_u32(0x2400 + u32::from(character)).unwrap_or('\u{fffd}').to_string()
+            }
             '\u{7f}' => '\u{2421}'.to_string(),
             _ if misleads(character) => format!("<U+{:04X}>", u32::from(character)),
             _ => return Self { text: character.to_string(), width: character.width().unwrap_or(0) },

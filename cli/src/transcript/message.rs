@@ -49,7 +49,11 @@ impl Said {
                 about: entry.custom_type.iter().cloned().collect(),
                 failed: false,
                 output: true,
-                blocks: payload.get("data").map(|data| Block::Data(data.as_str().to_owned())).into_iter().collect(),
+                blocks: payload
+                    .get("data")
+                    .map(|data| Block::Data(data.as_str().to_owned()))
+                    .into_iter()
+                    .collect(),
             },
         }
     }
@@ -74,7 +78,8 @@ impl Said {
         match said.by.as_str() {
             "assistant" => {
                 said.about.extend(text(message, "model"));
-                let stop = text(message, "stopReason").filter(|stop| !matches!(stop.as_str(), "stop" | "toolUse"));
+                let stop =
+                    text(message, "stopReason").filter(|stop| !matches!(stop.as_str(), "stop" | "toolUse"));
                 said.failed = matches!(stop.as_deref(), Some("error" | "aborted"));
                 said.about.extend(stop);
                 said.blocks.extend(text(message, "errorMessage").map(Block::Text));
@@ -158,7 +163,8 @@ fn about_summary(entry_type: EntryType, payload: JsonView<'_>) -> Vec<String> {
     let mut about = Vec::new();
     if entry_type == EntryType::Compaction {
         let tokens = payload.get("tokensBefore").and_then(JsonView::to_number);
-        about.extend(tokens.map(|tokens| format!("{} tokens before", crate::output::text::thousands(tokens))));
+        about
+            .extend(tokens.map(|tokens| format!("{} tokens before", crate::output::text::thousands(tokens))));
         let kept = payload.get("retainedTail").and_then(JsonView::elements).map_or(0, |tail| tail.len());
         about.push(format!("{kept} {} kept", if kept == 1 { "message" } else { "messages" }));
     }
@@ -183,7 +189,9 @@ fn block(block: JsonView<'_>) -> Block {
         "thinking" => text(block, "thinking").map(Block::Thinking),
         "toolCall" => text(block, "name").map(|name| Block::ToolCall {
             name,
-            arguments: block.get("arguments").map_or_else(String::new, |arguments| arguments.as_str().to_owned()),
+            arguments: block
+                .get("arguments")
+                .map_or_else(String::new, |arguments| arguments.as_str().to_owned()),
         }),
         "image" => {
             let data = block.get("data").map_or("", JsonView::as_str);

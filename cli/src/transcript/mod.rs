@@ -23,7 +23,12 @@ pub(crate) enum Extent {
 }
 
 /// Prints `entry`: a heading with who speaks, then what is said.
-pub(crate) fn print(entry: &Entry, label: Option<&str>, extent: Extent, out: &mut Output) -> Result<(), Failure> {
+pub(crate) fn print(
+    entry: &Entry,
+    label: Option<&str>,
+    extent: Extent,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let said = Said::by_entry(entry);
     let width = out.width();
     let mut heading = out.paint(Role::Heading, &clean_line(&said.by, 40));

@@ -68,7 +68,10 @@ impl Layout {
     /// The lines, from the first to the last.
     pub(super) fn places(&self) -> Places<'_> {
         let roots = self.roots.iter().rev();
-        Places { layout: self, waiting: roots.map(|&index| Place { index, depth: 0, begins: false }).collect() }
+        Places {
+            layout: self,
+            waiting: roots.map(|&index| Place { index, depth: 0, begins: false }).collect(),
+        }
     }
 
     /// The child that goes on with the run of `index`.

@@ -15,7 +15,9 @@ mod storage;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
-pub use legacy::Legacy;
+pub use legacy::import::{Import, ImportOptions, ImportProgress, import_file};
+pub use legacy::report::{Legacy, Origin, Warning, WarningDetails, WarningKind};
+pub use legacy::{LegacyPolicy, OpenFileOptions, open_file};
 pub use model::entry::{Entry, EntryStructure, EntryType, NewEntry};
 pub use model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 pub use model::json::{Json, MAX_DEPTH, MAX_PAYLOAD};

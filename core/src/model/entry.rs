@@ -55,6 +55,8 @@ pub struct NewEntry {
     pub(crate) entry_type: EntryType,
     pub(crate) custom_type: Option<String>,
     pub(crate) payload: Json,
+    /// When it was made, for an entry that comes as it is from an older file; else its commit says.
+    pub(crate) made_at: Option<i64>,
 }
 
 impl NewEntry {
@@ -66,6 +68,7 @@ impl NewEntry {
             entry_type: EntryType::Message,
             custom_type: None,
             payload: Json::trusted(format!("{{\"message\":{message}}}")),
+            made_at: None,
         }
     }
 
@@ -84,6 +87,7 @@ impl NewEntry {
             payload: Json::trusted(
                 data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{data}}}")),
             ),
+            made_at: None,
         }
     }
 
@@ -104,6 +108,7 @@ impl NewEntry {
             entry_type,
             custom_type: custom_type.map(str::to_owned),
             payload,
+            made_at: None,
         };
         entry.check()?;
         Ok(entry)
@@ -151,7 +156,7 @@ impl NewEntry {
             (None, &["id", "parentId", "type"])
         };
         let payload = Json::trusted(rest_object(fields, structure));
-        let entry = Self { id, parent_id, entry_type, custom_type, payload };
+        let entry = Self { id, parent_id, entry_type, custom_type, payload, made_at: None };
         entry.check()?;
         Ok(entry)
     }
@@ -205,7 +210,8 @@ impl NewEntry {
                 if fields.get("terminate").is_some_and(|text| text != "true") {
                     return Err(invalid("can have 'terminate' only as true".to_owned()));
                 }
-                if is_pending(fields.get("message").unwrap_or_default()) {
+                // What an older file holds is kept as it is.
+                if self.made_at.is_none() && is_pending(fields.get("message").unwrap_or_default()) {
                     return Err(Error::new(
                         ErrorKind::PendingAssistant,
                         "an assistant message whose stopReason is 'pending' cannot be stored",

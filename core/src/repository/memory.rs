@@ -75,7 +75,7 @@ impl MemoryRepository {
 impl Backend for MemoryRepository {
     fn create(&self, options: &CreateOptions, _ctx: &Context) -> Result<Session> {
         let id = options.id.clone().unwrap_or_else(|| self.options.session_ids().next(None));
-        let created_at = self.options.clock.now();
+        let created_at = options.created_at.unwrap_or_else(|| self.options.clock.now());
         let mut sessions = self.sessions();
         if sessions.contains_key(&id) {
             return Err(session_exists(&id));
@@ -86,7 +86,7 @@ impl Backend for MemoryRepository {
             storage_version: 1,
             cwd: options.cwd.clone(),
             parent_session_id: options.parent_session_id.clone(),
-            legacy_parent_session_path: None,
+            legacy_parent_session_path: options.legacy_parent_session_path.clone(),
             path: None,
         };
         let mut kept = Kept { metadata, state: Arc::default(), writer: Weak::new(), open: Vec::new() };

@@ -69,6 +69,10 @@ pub struct CreateOptions {
     pub parent_session_id: Option<String>,
     /// The working folder it is for.
     pub cwd: Option<String>,
+    /// When it was made, Unix ms, for a session that comes from elsewhere; none for now.
+    pub created_at: Option<i64>,
+    /// The file of an old session it came from, where that has no id here.
+    pub legacy_parent_session_path: Option<String>,
 }
 
 /// May the session be written?

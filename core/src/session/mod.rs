@@ -123,7 +123,8 @@ impl Session {
         self.0.ids()
     }
 
-    /// What reading an old file found: its warnings and the map of its ids. None for a session of our own.
+    /// What reading an old file found: its warnings and the map of its ids. None for a session that was not
+    /// opened, or copied, from one by [`open_file`](crate::open_file).
     pub fn legacy(&self) -> Option<&Legacy> {
         self.0.legacy()
     }
@@ -444,6 +445,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
+    /// Notes what reading the file found that this session was made from.
+    pub(crate) fn set_legacy(&self, legacy: Legacy) {
+        self.0.set_legacy(legacy);
+    }
+
     /// Whether both are handles of one open session.
     pub(crate) fn is_same(&self, other: &Session) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -98,6 +98,11 @@ impl<P> EntryIndex<P> {
         &self.entries[position]
     }
 
+    /// The place of the parent of the entry at that place; none for a root.
+    pub(crate) fn parent(&self, position: usize) -> Option<usize> {
+        Some(self.entries[position].parent).filter(|parent| *parent != NONE).map(|parent| parent as usize)
+    }
+
     /// Where the entry at that place stands.
     pub(crate) fn structure(&self, position: usize) -> EntryStructure {
         let entry = &self.entries[position];

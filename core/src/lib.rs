@@ -68,6 +68,7 @@ pub use model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 pub use model::json::{Json, MAX_DEPTH, MAX_PAYLOAD};
 pub use model::usage::{Cost, NewUsage, Stats, Usage, UsageRow};
 pub use model::value::{Address, ListElement, StoredValue, Value, ValueList};
+pub use model::view::JsonView;
 pub use model::write::{CommitResult, Write};
 pub use repository::{
     CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, Repository, RepositoryOptions,
@@ -75,6 +76,7 @@ pub use repository::{
 };
 pub use session::backend::SessionMetadata;
 pub use session::branch::{Branch, NewNode};
+pub use session::check::{Finding, FindingKind};
 pub use session::entries::Entries;
 pub use session::mutation::{Mutation, Mutator};
 pub use session::reader::SessionReader;

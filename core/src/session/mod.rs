@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod branch;
+pub(crate) mod check;
 mod dump;
 pub(crate) mod entries;
 pub(crate) mod line;

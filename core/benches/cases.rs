@@ -49,12 +49,21 @@ pub(crate) const ALL: &[Case] = &[
     },
     Case {
         name: "read-modify-write, process",
-        sides: &[("ours", |size| count(size, Durability::Process)), ("raw SQLite", |size| raw::count(size, Durability::Process))],
+        sides: &[
+            ("ours", |size| count(size, Durability::Process)),
+            ("raw SQLite", |size| raw::count(size, Durability::Process)),
+        ],
         sizes: SIZES,
         fixed: false,
         aim: "",
     },
-    Case { name: "open", sides: &[("ours", open), ("raw SQLite", raw::open)], sizes: SIZES, fixed: false, aim: "" },
+    Case {
+        name: "open",
+        sides: &[("ours", open), ("raw SQLite", raw::open)],
+        sizes: SIZES,
+        fixed: false,
+        aim: "",
+    },
     Case {
         name: "newest 50",
         sides: &[("ours", newest), ("raw SQLite", raw::newest)],
@@ -216,7 +225,8 @@ fn open_legacy(size: u64) -> Result<Took, Failure> {
     let path = legacy_file(size)?;
     raw::warm(&path)?;
     let start = Instant::now();
-    let session = pisession::open_file(&path, &pisession::OpenFileOptions::default(), &Context::background())?;
+    let session =
+        pisession::open_file(&path, &pisession::OpenFileOptions::default(), &Context::background())?;
     let took = start.elapsed();
     if session.stats(&Context::background())?.message_count != size {
         return Err("not every message was read".into());

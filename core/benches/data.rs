@@ -4,19 +4,25 @@ use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use pisession::{Context, CreateOptions, Durability, Json, NewNode, Repository, RepositoryOptions, open_repository};
+use pisession::{
+    Context, CreateOptions, Durability, Json, NewNode, Repository, RepositoryOptions, open_repository,
+};
 
 use crate::Failure;
 
 /// A message of about 1 KiB, different for each number.
 pub(crate) fn message(number: u64) -> Result<Json, Failure> {
-    let text: String = (0..).map(|word: u64| format!("word{} ", number.wrapping_mul(31).wrapping_add(word) % 9973)).take(112).collect();
+    let text: String = (0..)
+        .map(|word: u64| format!("word{} ", number.wrapping_mul(31).wrapping_add(word) % 9973))
+        .take(112)
+        .collect();
     Ok(Json::parse(format!(r#"{{"role":"user","content":"{}","timestamp":{number}}}"#, &text[..960]))?)
 }
 
 /// The folder that everything is made in.
 pub(crate) fn folder() -> Result<PathBuf, Failure> {
-    let folder = std::env::var_os("BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from).join("pisession-bench");
+    let folder =
+        std::env::var_os("BENCH_DIR").map_or_else(std::env::temp_dir, PathBuf::from).join("pisession-bench");
     fs::create_dir_all(&folder)?;
     Ok(folder)
 }
@@ -48,11 +54,15 @@ pub(crate) fn session_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
         let making = fresh(&format!("made-{size}"))?;
         let repository = repository(&making, Durability::Process)?;
         let ctx = Context::background();
-        let session = repository.create(&CreateOptions { id: Some(SESSION.to_owned()), ..Default::default() }, &ctx)?;
+        let session =
+            repository.create(&CreateOptions { id: Some(SESSION.to_owned()), ..Default::default() }, &ctx)?;
         let branch = session.create_branch("main", None, &ctx)?;
         let numbers: Vec<u64> = (0..size).collect();
         for numbers in numbers.chunks(1_000) {
-            let nodes = numbers.iter().map(|n| Ok(NewNode::Message(message(*n)?))).collect::<Result<Vec<_>, Failure>>()?;
+            let nodes = numbers
+                .iter()
+                .map(|n| Ok(NewNode::Message(message(*n)?)))
+                .collect::<Result<Vec<_>, Failure>>()?;
             branch.append_many(&nodes, &ctx)?;
         }
         session.close(&ctx)?;
@@ -93,12 +103,18 @@ pub(crate) fn legacy_file(size: u64) -> Result<PathBuf, Failure> {
     if !path.exists() {
         let part = path.with_extension("part");
         let mut out = BufWriter::new(fs::File::create(&part)?);
-        writeln!(out, r#"{{"type":"session","version":3,"id":"bench","timestamp":"2025-06-15T15:06:40.000Z","cwd":"/w"}}"#)?;
+        writeln!(
+            out,
+            r#"{{"type":"session","version":3,"id":"bench","timestamp":"2025-06-15T15:06:40.000Z","cwd":"/w"}}"#
+        )?;
         let mut parent = "null".to_owned();
         for number in 0..size {
             let message = message(number)?;
             let id = format!("\"{number:08x}\"");
-            writeln!(out, r#"{{"type":"message","id":{id},"parentId":{parent},"timestamp":"2025-06-15T15:06:40.000Z","message":{message}}}"#)?;
+            writeln!(
+                out,
+                r#"{{"type":"message","id":{id},"parentId":{parent},"timestamp":"2025-06-15T15:06:40.000Z","message":{message}}}"#
+            )?;
             parent = id;
         }
         out.into_inner()?.sync_all()?;

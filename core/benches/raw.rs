@@ -30,7 +30,8 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, Failure> {
     Ok(connection)
 }
 
-const INSERT: &str = "INSERT INTO entry (seq, id, parent, timestamp, type, payload) VALUES (?1, ?2, ?3, ?4, 'message', ?5)";
+const INSERT: &str =
+    "INSERT INTO entry (seq, id, parent, timestamp, type, payload) VALUES (?1, ?2, ?3, ?4, 'message', ?5)";
 const MOVE_TIP: &str =
     "UPDATE value SET seq = ?1, value = ?2 WHERE namespace = 'pi.branch.tip' AND key = 'main'";
 const COUNT_ON: &str = "UPDATE session SET next_seq = ?1, message_count = message_count + 1";
@@ -57,9 +58,13 @@ fn database_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
         for number in 0..size {
             let seq = i64::try_from(number + 1)?;
             let parent = (number > 0).then_some(seq - 1);
-            transaction
-                .prepare_cached(INSERT)?
-                .execute(params![seq, ids.next(None), parent, 0, message(number)?.as_str()])?;
+            transaction.prepare_cached(INSERT)?.execute(params![
+                seq,
+                ids.next(None),
+                parent,
+                0,
+                message(number)?.as_str()
+            ])?;
         }
         transaction.execute("UPDATE session SET next_seq = ?1, message_count = ?2", [size + 1, size])?;
         transaction.commit()?;
@@ -100,7 +105,9 @@ pub(crate) fn count(size: u64, durability: Durability) -> Result<Took, Failure> 
             .query_row([], |row| row.get(0))?;
         let count: u64 = count.parse()?;
         connection
-            .prepare_cached("UPDATE value SET seq = ?1, value = ?2 WHERE namespace = 'bench' AND key = 'counter'")?
+            .prepare_cached(
+                "UPDATE value SET seq = ?1, value = ?2 WHERE namespace = 'bench' AND key = 'counter'",
+            )?
             .execute(params![size + round, (count + 1).to_string()])?;
         connection.prepare_cached("UPDATE session SET next_seq = ?1")?.execute([size + round + 1])?;
         connection.prepare_cached("COMMIT")?.execute([])?;
@@ -125,8 +132,8 @@ pub(crate) fn newest(size: u64) -> Result<Took, Failure> {
     let rounds = 2_000;
     let start = Instant::now();
     for _ in 0..rounds {
-        let mut statement =
-            connection.prepare_cached("SELECT id, parent, timestamp, payload FROM entry ORDER BY seq DESC LIMIT 50")?;
+        let mut statement = connection
+            .prepare_cached("SELECT id, parent, timestamp, payload FROM entry ORDER BY seq DESC LIMIT 50")?;
         let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(3)?)))?;
         if rows.collect::<Result<Vec<_>, _>>()?.len() != 50 {
             return Err("not 50 entries".into());
@@ -138,7 +145,8 @@ pub(crate) fn newest(size: u64) -> Result<Took, Failure> {
 pub(crate) fn scan(size: u64) -> Result<Took, Failure> {
     let connection = connect(&database_of(size, "raw-scan")?, Durability::Process)?;
     let start = Instant::now();
-    let mut statement = connection.prepare("SELECT id, parent, timestamp, payload FROM entry ORDER BY seq")?;
+    let mut statement =
+        connection.prepare("SELECT id, parent, timestamp, payload FROM entry ORDER BY seq")?;
     let rows = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(3)?)))?;
     let mut seen = 0;
     for row in rows {
@@ -154,7 +162,9 @@ pub(crate) fn scan(size: u64) -> Result<Took, Failure> {
 pub(crate) fn append_to_file(_size: u64, durability: Durability) -> Result<Took, Failure> {
     let path = fresh("raw-file")?.join("lines.jsonl");
     let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-    let lines = (0..commits(durability)).map(|n| Ok(format!("{}\n", message(n)?))).collect::<Result<Vec<_>, Failure>>()?;
+    let lines = (0..commits(durability))
+        .map(|n| Ok(format!("{}\n", message(n)?)))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let start = Instant::now();
     for line in &lines {
         file.write_all(line.as_bytes())?;

@@ -71,7 +71,11 @@ fn table(word: &str) -> Result<(), Failure> {
     println!("{:<34} {:>9} {:>12} {:>9}  {:<30} aim", "case", "size", "took", "peak", "ratio");
     for case in cases::ALL.iter().filter(|case| case.name.contains(word)) {
         let largest = sizes.iter().max().copied().unwrap_or_default();
-        let wanted = case.sizes.iter().copied().filter(|size| sizes.contains(size) || (case.fixed && *size <= largest));
+        let wanted = case
+            .sizes
+            .iter()
+            .copied()
+            .filter(|size| sizes.contains(size) || (case.fixed && *size <= largest));
         let mut first: Option<Measured> = None;
         for size in wanted {
             let mut rows: Vec<(&str, Measured)> = Vec::new();
@@ -93,7 +97,13 @@ fn table(word: &str) -> Result<(), Failure> {
                 case.aim,
             );
             for (side, other) in &rows[1..] {
-                println!("{:<34} {:>9} {:>12} {:>7.1}M", format!("  {side}"), "", readable(other.nanos), other.peak_kib as f64 / 1024.0);
+                println!(
+                    "{:<34} {:>9} {:>12} {:>7.1}M",
+                    format!("  {side}"),
+                    "",
+                    readable(other.nanos),
+                    other.peak_kib as f64 / 1024.0
+                );
             }
             first = first.or(Some(ours));
         }

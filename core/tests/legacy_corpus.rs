@@ -7,8 +7,8 @@ use std::path::Path;
 
 use legacy_support::{sha256, shared};
 use pisession::{
-    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, Json, LegacyPolicy, OpenFileOptions,
-    Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, open_file,
+    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, Json, LegacyPolicy,
+    OpenFileOptions, Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, open_file,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -60,7 +60,8 @@ fn look_at(path: &Path) -> BTreeMap<&'static str, Value> {
         }
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::NotASession, "{}: {error}", path.display());
-            let words = error.message().split_once("of the ").and_then(|(_, rest)| rest.split_once(" dialect"));
+            let words =
+                error.message().split_once("of the ").and_then(|(_, rest)| rest.split_once(" dialect"));
             let refused = words.map_or("NotASession".to_owned(), |(name, _)| format!("{name}-dialect"));
             return BTreeMap::from([("refused", json!(refused))]);
         }
@@ -182,11 +183,12 @@ fn report(path: &Path, session: &Session) -> BTreeMap<&'static str, Value> {
             EntryType::Custom => others.push_str(entry.data().unwrap_or_default()),
         }
         if entry.entry_type == EntryType::Compaction {
-            let tail: Vec<Value> = serde_json::from_str::<Vec<&RawValue>>(payload.get("retainedTail").unwrap())
-                .unwrap()
-                .into_iter()
-                .map(|message| json!(Json::parse(message.get()).unwrap().get("role").unwrap()))
-                .collect();
+            let tail: Vec<Value> =
+                serde_json::from_str::<Vec<&RawValue>>(payload.get("retainedTail").unwrap())
+                    .unwrap()
+                    .into_iter()
+                    .map(|message| json!(Json::parse(message.get()).unwrap().get("role").unwrap()))
+                    .collect();
             let mut roles: BTreeMap<String, u64> = BTreeMap::new();
             for role in &tail {
                 *roles.entry(role.as_str().unwrap().trim_matches('"').to_owned()).or_default() += 1;
@@ -276,7 +278,6 @@ fn report(path: &Path, session: &Session) -> BTreeMap<&'static str, Value> {
     ])
 }
 
-
 fn place(origin: &Origin) -> Value {
     let mut place = json!({"id": origin.id, "line": origin.line});
     if origin.value > 0 {
@@ -317,7 +318,8 @@ fn old_values(path: &Path) -> HashMap<(u64, u32), BTreeMap<String, Box<RawValue>
     let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     let mut found = HashMap::new();
     for (line, text) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        let values = serde_json::Deserializer::from_slice(text).into_iter::<BTreeMap<String, Box<RawValue>>>();
+        let values =
+            serde_json::Deserializer::from_slice(text).into_iter::<BTreeMap<String, Box<RawValue>>>();
         for (value, fields) in (0..).zip(values.map_while(Result::ok)) {
             found.insert((line, value), fields);
         }

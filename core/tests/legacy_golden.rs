@@ -107,7 +107,8 @@ fn input(golden: &Path, name: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         "{\"type\":\"session\",\"version\":3,\"id\":\"legacy-parent\",\"timestamp\":\"2025-06-15T15:06:40.000Z\",\"cwd\":\"/w\"}\n",
     )
     .unwrap();
-    std::fs::write(&parent4, "{\"v\":4,\"kind\":\"header\",\"id\":\"v4-parent\",\"storageVersion\":1}\n").unwrap();
+    std::fs::write(&parent4, "{\"v\":4,\"kind\":\"header\",\"id\":\"v4-parent\",\"storageVersion\":1}\n")
+        .unwrap();
     let bytes = std::fs::read(golden.join(format!("{name}.jsonl"))).unwrap();
     let path = folder.path().join("legacy.jsonl");
     match String::from_utf8(bytes) {

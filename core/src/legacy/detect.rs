@@ -63,7 +63,10 @@ fn judge(object: &Object<'_>) -> Verdict {
         };
     }
     if is("type", "session_start") {
-        return Verdict::Refused(dialect("session-start", "it starts with an object of type 'session_start'"));
+        return Verdict::Refused(dialect(
+            "session-start",
+            "it starts with an object of type 'session_start'",
+        ));
     }
     if is("type", "session_meta") {
         return Verdict::Refused(dialect("session-meta", "it has an object of type 'session_meta'"));

@@ -153,10 +153,13 @@ fn add_to(
     ctx: &Context,
 ) -> Result<(Session, bool)> {
     let other = || {
-        Error::new(ErrorKind::SessionExists, format!("a session '{id}' exists already, and it is not from this file"))
-            .with_id(id)
-            .with_path(&source.storage.path)
-            .with_hint("import the file under another id")
+        Error::new(
+            ErrorKind::SessionExists,
+            format!("a session '{id}' exists already, and it is not from this file"),
+        )
+        .with_id(id)
+        .with_path(&source.storage.path)
+        .with_hint("import the file under another id")
     };
     let session = repository.open_read_only(id, ctx)?;
     if let Some(record) = SourceRecord::of(&session, ctx)? {

@@ -158,7 +158,9 @@ fn read(path: &Path, strict: bool, hash: bool, progress: Progress<'_>, ctx: &Con
     let io = |error| Error::io("cannot open the session file", error).with_path(&path);
     // Looked at before it is opened: opening a pipe would wait for its writer.
     if !std::fs::metadata(&path).map_err(io)?.is_file() {
-        return Err(Error::new(ErrorKind::NotASession, "a session is kept in a regular file").with_path(&path));
+        return Err(
+            Error::new(ErrorKind::NotASession, "a session is kept in a regular file").with_path(&path)
+        );
     }
     let file = File::open(&path).map_err(io)?;
     let metadata = file.metadata().map_err(io)?;

@@ -97,8 +97,7 @@ impl Stored<'_> {
             && next("display", false)
             && next("timestamp", true)
             && rest.peek().is_none();
-        in_order
-            && members.last().is_some_and(|member| member.value == self.timestamp.to_string())
+        in_order && members.last().is_some_and(|member| member.value == self.timestamp.to_string())
     }
 
     fn start(&self, out: &mut String, name: &str) {

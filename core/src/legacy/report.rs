@@ -134,7 +134,9 @@ impl Warning {
                 return format!("{count} unknown objects stand before the session header");
             }
             (WarningKind::NewerVersion, WarningDetails::Version(version)) => {
-                return format!("the file is of version {version}, which is newer than any known here; it is only read");
+                return format!(
+                    "the file is of version {version}, which is newer than any known here; it is only read"
+                );
             }
             (WarningKind::Glued, WarningDetails::Values(values)) => {
                 return format!("{values} JSON values stand on one line; all were taken");

@@ -157,8 +157,7 @@ impl LegacyStorage {
         }
         legacy.origins = Origins { texts: scanned.keys.into_texts(), placed }.into();
         let closed = RwLock::new(false);
-        let storage =
-            Self { path, file, stamp, version, entries, tables, values, stats, next_seq, closed };
+        let storage = Self { path, file, stamp, version, entries, tables, values, stats, next_seq, closed };
         Ok((storage, legacy))
     }
 

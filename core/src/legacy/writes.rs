@@ -169,7 +169,8 @@ impl<'a> Source<'a> {
         if positions.len() != 1 || !self.in_file_order {
             return false;
         }
-        let Some(object) = objects(line).ok().filter(|values| values.len() == 1).and_then(|mut one| one.pop())
+        let Some(object) =
+            objects(line).ok().filter(|values| values.len() == 1).and_then(|mut one| one.pop())
         else {
             return false;
         };

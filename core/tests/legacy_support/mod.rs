@@ -7,10 +7,8 @@ use sha2::{Digest as _, Sha256};
 
 /// The folder of shared material; none where it is absent, which is said.
 pub(crate) fn shared(name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("PISESSION_SHARED").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("PISESSION_SHARED")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")), PathBuf::from);
     let folder = root.join(name);
     if folder.is_dir() {
         return Some(folder);

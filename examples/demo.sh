@@ -11,7 +11,7 @@ show() { printf '$ %s\n' "$*"; "$@"; }
 say "Building the C library and the command line (the first time takes some minutes)"
 cargo build --quiet --release -p pisession-ffi -p pisession-cli
 PATH="$PWD/target/release:$PATH"
-LD_LIBRARY_PATH="$PWD/target/release"
+LD_LIBRARY_PATH="$PWD/demo/lib"
 export PATH LD_LIBRARY_PATH
 
 say "Building the Python package, into $venv"
@@ -19,8 +19,12 @@ say "Building the Python package, into $venv"
 
 say "Compiling the C program"
 rm -rf demo
-mkdir demo
-show gcc -Wall -Wextra -Iinclude examples/c/notebook.c -o demo/notebook -Ltarget/release -lpisession
+mkdir -p demo/lib
+# The names that linker and loader look for.
+ln -s ../../target/release/libpisession.so demo/lib/libpisession.so
+soname=$(readelf -d target/release/libpisession.so | sed -n 's/.*soname: \[\(.*\)\].*/\1/p')
+ln -s libpisession.so "demo/lib/$soname"
+show gcc -Wall -Wextra -Iinclude examples/c/notebook.c -o demo/notebook -Ldemo/lib -lpisession
 
 say "Importing $file into demo/sessions; the file itself is only read"
 # Exit code 1 means: imported, with warnings.

@@ -1,5 +1,8 @@
 //! The conformance cases (`tests/conformance`), run on the core, on every backend.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::collections::BTreeMap;

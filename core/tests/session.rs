@@ -1,15 +1,19 @@
 //! Sessions large and deep, dumps, iterators, and what must hold without any second thread.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::io;
+use std::sync::Arc;
 
 use pisession::{
     Branch, BranchScan, Context, Cost, EntryQuery, Error, ErrorKind, NewEntry, NewNode, NewUsage, Order,
-    PathOrder, Session, SessionReader, Usage, UsageScan, Write,
+    PathOrder, RepositoryOptions, Session, SessionReader, Usage, UsageScan, Write,
 };
 
-use support::{address, background, json, on_every_backend, on_every_session, user};
+use support::{Place, ToldClock, URIS, address, background, json, on_every_backend, on_every_session, user};
 
 fn commit(session: &Session, writes: &[Write]) {
     session.mutate(|mutator, ctx| mutator.commit(writes, ctx), &background()).unwrap();
@@ -269,6 +273,31 @@ fn counters_that_are_no_numbers_count_zero_at_once_and_after_reopening() {
         session.close(&ctx).unwrap();
         assert_eq!(repository.open(&id, &ctx).unwrap().stats(&ctx).unwrap().usage, expected);
     });
+}
+
+#[test]
+fn timestamps_are_what_the_clock_says_also_when_it_goes_back() {
+    for uri in URIS {
+        let clock = Arc::new(ToldClock::default());
+        clock.tell(5000);
+        let options = RepositoryOptions { clock: clock.clone(), ..RepositoryOptions::default() };
+        let place = Place::new(uri, options);
+        let ctx = background();
+        let session = place.repository.create(&Default::default(), &ctx).unwrap();
+        let branch = session.create_branch("main", None, &ctx).unwrap();
+        for now in [7000, 3000, -1, 9000] {
+            clock.tell(now);
+            branch.append_message(&user("x"), &ctx).unwrap();
+        }
+        let id = session.id().to_owned();
+        session.close(&ctx).unwrap();
+        let session = place.repository.open(&id, &ctx).unwrap();
+        assert_eq!(session.metadata().created_at, 5000);
+        let ascending = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
+        let found = session.find_entries(&ascending, &ctx).unwrap();
+        assert!(found.iter().map(|entry| entry.timestamp).eq([7000, 3000, -1, 9000]));
+        assert!(found.iter().map(|entry| entry.seq).eq([2, 4, 6, 8]));
+    }
 }
 
 #[test]

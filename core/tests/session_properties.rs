@@ -1,5 +1,8 @@
 //! Random histories against a model that is too plain to be wrong, on every backend.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::collections::{BTreeMap, HashMap};

@@ -318,8 +318,11 @@ mod tests {
     #[test]
     fn a_page_costs_what_it_returns() {
         let mut tree = Counting::chain(LENGTH);
-        let side = (0..10).fold(Some(1234), |parent, _| Some(tree.push(parent)));
-        let side = side.unwrap().to_string();
+        let mut side = 1234;
+        for _ in 0..10 {
+            side = tree.push(Some(side));
+        }
+        let side = side.to_string();
         let tip = (LENGTH - 1).to_string();
         for order in [PathOrder::NewestFirst, PathOrder::OldestFirst] {
             for cursor in [None, Some(2), Some(1000), Some(LENGTH / 2), Some(LENGTH - 2)] {

@@ -5,7 +5,6 @@
 mod command;
 mod failure;
 mod output;
-mod planned;
 mod target;
 mod transcript;
 

@@ -5,11 +5,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pisession::{
-    Context, Error, ErrorKind, Format, ListOptions, Repository, Session, SessionListing, open_repository,
+    Context, Error, ErrorKind, Format, ListOptions, OpenFileOptions, Repository, Session, SessionListing,
+    open_file, open_repository,
 };
 
 use crate::failure::Failure;
-use crate::planned::*;
 
 const SCHEMES: [&str; 6] = ["memory:", "jsonl:", "sqlite:", "unix:", "tcp:", "stdio:"];
 const SESSION_HINT: &str =
@@ -90,8 +90,7 @@ pub(crate) fn file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
         return sqlite_file(path, ctx);
     }
     let session = open_file(path, &OpenFileOptions::default(), ctx)?;
-    let format = Format::Jsonl(session.legacy().map_or(4, |legacy| legacy.version()));
-    Ok(Opened { session, format, modified_at: modified_at(Some(path)), _repository: None })
+    Ok(Opened { format: jsonl(&session), session, modified_at: modified_at(Some(path)), _repository: None })
 }
 
 fn is_sqlite(path: &Path) -> pisession::Result<bool> {
@@ -132,7 +131,10 @@ fn sqlite_file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
     };
     let session = repository.open_read_only(metadata, ctx)?;
     let modified_at = listing.modified_at;
-    Ok(Opened { session, format: listing.format, modified_at, _repository: Some(repository) })
+    // A file that is named after its session is one of a folder.
+    let own = path.file_stem().is_some_and(|stem| stem == metadata.id.as_str());
+    let format = if own { Format::SqliteFile } else { listing.format };
+    Ok(Opened { session, format, modified_at, _repository: Some(repository) })
 }
 
 /// How a session of the repository `uri` is kept.
@@ -142,8 +144,12 @@ fn kept_as(uri: &str, session: &Session) -> Format {
         "memory" => Format::Memory,
         "sqlite" if Path::new(path).is_dir() => Format::SqliteFile,
         "sqlite" => Format::SqliteContainer,
-        _ => Format::Jsonl(session.legacy().map_or(4, |legacy| legacy.version())),
+        _ => jsonl(session),
     }
+}
+
+fn jsonl(session: &Session) -> Format {
+    Format::Jsonl(session.legacy().map_or(4, |legacy| u32::try_from(legacy.version).unwrap_or(u32::MAX)))
 }
 
 fn modified_at(path: Option<&Path>) -> Option<i64> {

@@ -10,7 +10,6 @@ use crate::failure::{Failure, Verdict, place};
 use crate::output::progress::Progress;
 use crate::output::text::{clean_line, padded};
 use crate::output::{Output, Role};
-use crate::planned::*;
 use crate::target::{self, Target};
 
 /// Look for damage, and name it; never repair
@@ -136,10 +135,10 @@ impl Report {
         };
         self.sessions += 1;
         let path = session.metadata().path.as_deref().or(path);
-        for warning in session.legacy().map(|legacy| legacy.warnings()).unwrap_or_default() {
+        for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
             self.findings.push(FindingLine {
                 kind: warning.kind.name(),
-                message: warning.to_string(),
+                message: warning.message(),
                 session: Some(session.id().to_owned()),
                 id: None,
                 path: path.map(|path| path.to_string_lossy().into_owned()),

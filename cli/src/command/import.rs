@@ -1,16 +1,16 @@
 //! `import`: session files of version 1 to 3 become sessions of a repository.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use pisession::{Context, Error, ErrorKind, Repository};
+use pisession::{Context, Error, ErrorKind, ImportOptions, Repository, import_file};
 use serde::Serialize;
 
 use crate::failure::{ErrorLine, Failure, Verdict, people_text, say};
 use crate::output::progress::Progress;
 use crate::output::text::clean_line;
 use crate::output::{Output, Role};
-use crate::planned::*;
 use crate::target::{self, Target};
 
 /// Import session files of version 1 to 3 into a repository
@@ -132,32 +132,27 @@ impl Import {
 
     fn import(
         &self,
-        file: &PathBuf,
+        file: &Path,
         name: &str,
         repository: &Repository,
         ctx: &Context,
     ) -> pisession::Result<Imported> {
-        let progress = Progress::new("entries");
+        let progress = Progress::new("imported");
         let options = ImportOptions {
             strict: self.strict,
             salvage: self.salvage,
             id: self.id.clone(),
-            ..ImportOptions::default()
+            progress: Some(Arc::new(move |done, all| progress.part(done, all))),
         };
         let import = import_file(file, repository, &options, ctx)?;
-        drop(progress);
-        let warnings = import.warnings.iter().map(|warning| WarningLine {
+        let warnings = import.warnings().iter().map(|warning| WarningLine {
             kind: warning.kind.name(),
-            message: warning.to_string(),
+            message: warning.message(),
             line: warning.line,
             offset: warning.offset,
         });
-        Ok(Imported {
-            file: name.to_owned(),
-            id: import.session.id().to_owned(),
-            added: import.added,
-            warnings: warnings.collect(),
-        })
+        let warnings = warnings.collect();
+        Ok(Imported { file: name.to_owned(), id: import.session.id, added: import.added, warnings })
     }
 }
 

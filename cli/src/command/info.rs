@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use crate::failure::{Failure, Verdict};
 use crate::output::text::{clean_line, thousands, time};
 use crate::output::{Output, Role};
-use crate::planned::*;
 use crate::target::{self, Opened};
 
 /// Print what a session is: metadata, format, totals, branches, health in brief
@@ -145,7 +144,7 @@ impl Info {
 /// had, and tips of nothing.
 fn brief_health(session: &Session, ctx: &Context) -> Result<Vec<String>, Failure> {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
-    for warning in session.legacy().map(|legacy| legacy.warnings()).unwrap_or_default() {
+    for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
         match kinds.iter_mut().find(|(kind, _)| *kind == warning.kind.name()) {
             Some((_, count)) => *count += 1,
             None => kinds.push((warning.kind.name(), 1)),

@@ -9,7 +9,6 @@ use super::tips;
 use crate::failure::{Failure, Verdict};
 use crate::output::text::{clean_line, time};
 use crate::output::{Output, Role};
-use crate::planned::*;
 use crate::target;
 use crate::transcript::{self, Extent};
 
@@ -85,10 +84,15 @@ fn find(session: &Session, piece: &str, ctx: &Context) -> Result<Entry, Failure>
     if let Some(entry) = session.get_entry(piece, ctx)? {
         return Ok(entry);
     }
-    if let Some(id) = session.legacy().and_then(|legacy| legacy.new_id(piece))
-        && let Some(entry) = session.get_entry(id, ctx)?
-    {
-        return Ok(entry);
+    let old_ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
+    let mut same_old_id = old_ids.filter(|(old_id, _)| *old_id == piece).map(|(_, id)| id);
+    if let Some(id) = same_old_id.next() {
+        if let Some(other) = same_old_id.next() {
+            return Err(ambiguous(piece, &id, &other));
+        }
+        if let Some(entry) = session.get_entry(&id, ctx)? {
+            return Ok(entry);
+        }
     }
     let mut found: Option<Entry> = None;
     if piece.chars().count() >= SHORTEST {
@@ -99,13 +103,7 @@ fn find(session: &Session, piece: &str, ctx: &Context) -> Result<Entry, Failure>
                 continue;
             }
             if let Some(other) = &found {
-                return Err(Error::new(
-                    ErrorKind::UnknownEntry,
-                    format!("'{piece}' names more than one entry"),
-                )
-                .with_id(piece)
-                .with_hint(format!("write more of the id: {} or {}", other.id, entry.id))
-                .into());
+                return Err(ambiguous(piece, &other.id, &entry.id));
             }
             found = Some(entry);
         }
@@ -116,4 +114,11 @@ fn find(session: &Session, piece: &str, ctx: &Context) -> Result<Entry, Failure>
             .with_hint("pisession tree shows the entries with their ids")
             .into()
     })
+}
+
+fn ambiguous(piece: &str, one: &str, other: &str) -> Failure {
+    Error::new(ErrorKind::UnknownEntry, format!("'{piece}' names more than one entry"))
+        .with_id(piece)
+        .with_hint(format!("write more of the id: {one} or {other}"))
+        .into()
 }

@@ -23,8 +23,17 @@ impl Progress {
 
     /// So many are done.
     pub(crate) fn at(&self, count: u64) {
+        self.show(|| super::text::thousands(count as f64));
+    }
+
+    /// So much of all of it is done.
+    pub(crate) fn part(&self, done: u64, all: u64) {
+        self.show(|| format!("{} %", done.saturating_mul(100) / all.max(1)));
+    }
+
+    fn show(&self, count: impl FnOnce() -> String) {
         if self.bar.elapsed() > Duration::from_millis(300) {
-            self.bar.set_message(format!("{} {}", super::text::thousands(count as f64), self.what));
+            self.bar.set_message(format!("{} {}", count(), self.what));
             self.bar.tick();
         }
     }

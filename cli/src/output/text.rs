@@ -7,6 +7,21 @@ use unicode_width::UnicodeWidthChar as _;
 /// `text` on one line of at most `width` columns: white space is one blank, control characters become
 /// visible, and what is cut off leaves `…`. Reads no more of the text than it shows.
 pub(crate) fn clean_line(text: &str, width: usize) -> String {
+    one_line(text, width, Blanks::Joined)
+}
+
+/// The same for a line whose blanks mean something, such as a line of a program; a tab is four blanks.
+pub(crate) fn clean_row(line: &str, width: usize) -> String {
+    one_line(line.trim_end(), width, Blanks::Kept)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blanks {
+    Joined,
+    Kept,
+}
+
+fn one_line(text: &str, width: usize, blanks: Blanks) -> String {
     let mut out = String::new();
     let mut columns = 0;
     // Where to cut if one more character does not fit.
@@ -15,11 +30,14 @@ pub(crate) fn clean_line(text: &str, width: usize) -> String {
     let mut characters = width.saturating_mul(4);
     let mut blank = false;
     for character in text.chars() {
-        if character.is_whitespace() && character != '\u{85}' {
+        if blanks == Blanks::Joined && character.is_whitespace() && character != '\u{85}' {
             blank = !out.is_empty();
             continue;
         }
-        let mut shown = Shown::of(character);
+        let mut shown = match character {
+            '\t' => Shown { text: "    ".to_owned(), width: 4 },
+            _ => Shown::of(character),
+        };
         if std::mem::take(&mut blank) {
             shown = shown.after_blank();
         }
@@ -163,6 +181,12 @@ mod tests {
         }
         let zalgo = format!("a{}", "\u{301}".repeat(1_000_000));
         assert!(clean_line(&zalgo, 10).chars().count() < 50);
+    }
+
+    #[test]
+    fn a_row_keeps_its_blanks() {
+        assert_eq!(clean_row("  a  b\tc \r", 80), "  a  b    c");
+        assert_eq!(clean_row("    a", 3), "  …");
     }
 
     #[test]

@@ -5,7 +5,7 @@ pub(crate) mod message;
 use pisession::Entry;
 
 use crate::failure::Failure;
-use crate::output::text::{clean_block, clean_line, time};
+use crate::output::text::{clean_block, clean_line, clean_row, time};
 use crate::output::{Output, Role};
 use message::{Block, Said, image};
 
@@ -80,7 +80,7 @@ fn print_text(
     let width = out.width();
     let mut lines = text.trim_end().lines();
     for line in lines.by_ref().take(brief_lines) {
-        out.line(&out.paint(role, &brief_line(line, width)))?;
+        out.line(&out.paint(role, &clean_row(line, width)))?;
     }
     let more = lines.count();
     if more > 0 {
@@ -88,13 +88,4 @@ fn print_text(
         out.line(&out.paint(Role::Faint, &note))?;
     }
     Ok(())
-}
-
-/// A line cut to `width` with its indentation kept.
-fn brief_line(line: &str, width: usize) -> String {
-    let rest = line.trim_start();
-    let indentation: usize =
-        line[..line.len() - rest.len()].chars().map(|blank| if blank == '\t' { 4 } else { 1 }).sum();
-    let indentation = indentation.min(width / 2);
-    format!("{}{}", " ".repeat(indentation), clean_line(rest, width - indentation))
 }

@@ -20,15 +20,15 @@ use crate::transcript::message::Said;
 /// How many characters of each entry's text are kept.
 const EXCERPT: usize = 200;
 /// How many columns the type of an entry fills.
-const KIND_WIDTH: usize = 12;
+const KIND_WIDTH: usize = 15;
 /// How short the end of an id may be cut.
 const SHORTEST_ID: usize = 8;
 
 /// Print the entries of a session as a tree, one line each
 ///
 /// Oldest first. Where the session diverged, the branches that were left stand indented before the one that
-/// goes on: the one of main, else the largest. Long ids are cut to an end that no other entry has; show takes
-/// it. Tips of branches are marked [name], labels #label.
+/// goes on: the one of main, else the largest. Ids are those in the file where it is of version 1 to 3; long
+/// ones are else cut to an end that no other entry has; show takes both. Tips of branches are marked [name], labels #label.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ Examples:
   pisession tree sqlite:sessions#ID | less
   pisession tree session.jsonl --json | jq '.entries | length'
 
-With --json: {\"id\", \"branches\": [{\"name\", \"tipId\"}], \"entries\": [{\"id\", \"parentId\", \"seq\", \"timestamp\",
+With --json: {\"id\", \"branches\": [{\"name\", \"tipId\"}], \"entries\": [{\"id\", \"oldId\"?, \"parentId\", \"seq\", \"timestamp\",
 \"type\", \"kind\", \"excerpt\", \"label\"?, \"tipOf\"?}]}, entries by seq. kind is the role of a message, the custom type
 of a custom entry, else the type; excerpt is the beginning of its text.")]
 pub(super) struct Tree {
@@ -54,12 +54,16 @@ struct Node {
     kind: String,
     excerpt: String,
     failed: bool,
+    /// The id in the file, where that is one of version 1 to 3.
+    old_id: Option<String>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EntryLine<'a> {
     id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old_id: Option<&'a str>,
     parent_id: Option<&'a str>,
     seq: u64,
     timestamp: i64,
@@ -133,6 +137,8 @@ fn read(session: &Session, ctx: &Context) -> Result<Vec<Node>, Failure> {
     let progress = Progress::new("entries read");
     let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
     let mut nodes = Vec::new();
+    let old_ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
+    let mut old_ids: HashMap<String, String> = old_ids.map(|(old, id)| (id, old.to_owned())).collect();
     for entry in session.entries(&query, ctx) {
         let entry = entry?;
         let said = Said::by_entry(&entry);
@@ -140,6 +146,7 @@ fn read(session: &Session, ctx: &Context) -> Result<Vec<Node>, Failure> {
             kind: said.kind(),
             excerpt: said.excerpt(EXCERPT),
             failed: said.failed,
+            old_id: old_ids.remove(&entry.id),
             id: entry.id,
             parent_id: entry.parent_id,
             seq: entry.seq,
@@ -154,6 +161,7 @@ fn read(session: &Session, ctx: &Context) -> Result<Vec<Node>, Failure> {
 fn entry_line<'a>(node: &'a Node, marks: &'a Marks) -> EntryLine<'a> {
     EntryLine {
         id: &node.id,
+        old_id: node.old_id.as_deref(),
         parent_id: node.parent_id.as_deref(),
         seq: node.seq,
         timestamp: node.timestamp,
@@ -174,7 +182,8 @@ fn print(node: &Node, place: Place, id_width: usize, marks: &Marks, out: &mut Ou
         depth if place.begins => format!("{}├─", "│ ".repeat(depth - 1)),
         depth => "│ ".repeat(depth),
     };
-    let id = clean_line(shortened(&node.id, id_width), 64);
+    let id = node.old_id.as_deref().unwrap_or_else(|| shortened(&node.id, id_width));
+    let id = clean_line(id, 64);
     let kind = padded(&clean_line(&node.kind, 30), KIND_WIDTH);
     let tips = marks.tips(node).iter().map(|name| format!("[{}]", clean_line(name, 40)));
     let tips = tips.collect::<Vec<_>>().join(" ");

@@ -83,11 +83,11 @@ impl Backend for SqliteRepository {
         self.shared.process.check()?;
         let metadata = SessionMetadata {
             id: options.id.clone().unwrap_or_else(|| self.shared.options.session_ids().next(None)),
-            created_at: self.shared.options.clock.now(),
+            created_at: options.created_at.unwrap_or_else(|| self.shared.options.clock.now()),
             storage_version: 1,
             cwd: options.cwd.clone(),
             parent_session_id: options.parent_session_id.clone(),
-            legacy_parent_session_path: None,
+            legacy_parent_session_path: options.legacy_parent_session_path.clone(),
             path: None,
         };
         match &self.place {

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use legacy_support::{sha256, shared};
 use pisession::{
-    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, Json, LegacyPolicy,
-    OpenFileOptions, Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, open_file,
+    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, ImportOptions, Json, LegacyPolicy,
+    OpenFileOptions, Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, import_file,
+    open_file, open_repository,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -358,5 +359,65 @@ impl<'de> Deserialize<'de> for RawFields {
             }
         }
         deserializer.deserialize_map(Fields)
+    }
+}
+
+/// What a session holds but its own metadata, usage rows and lists.
+fn content(session: &Session) -> Vec<String> {
+    let ctx = Context::background();
+    let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
+    let mut out: Vec<String> =
+        session.entries(&query, &ctx).map(|entry| entry.unwrap().to_json().to_string()).collect();
+    for address in session.value_addresses(None, 10_000, &ctx).unwrap() {
+        let stored = session.get_value(&address, &ctx).unwrap().unwrap();
+        out.push(format!("{address} {} {}", stored.seq, stored.value));
+    }
+    out.push(session.stats(&ctx).unwrap().to_json().to_string());
+    out
+}
+
+#[test]
+fn every_file_that_opens_is_imported_as_it_reads_and_only_once() {
+    let Some(corpus) = shared("corpus") else { return };
+    let ctx = Context::background();
+    let mut imported = 0;
+    for entry in std::fs::read_dir(&corpus).unwrap() {
+        let path = entry.unwrap().path();
+        let opened = open_file(&path, &OpenFileOptions::default(), &ctx);
+        let Some(session) = opened.ok().filter(|session| session.legacy().unwrap().version <= 3) else {
+            continue;
+        };
+        let repository = open_repository("memory:", Default::default()).unwrap();
+        let options = ImportOptions { salvage: true, ..ImportOptions::default() };
+        let import = || import_file(&path, &repository, &options, &ctx).unwrap();
+        assert!(import().added, "{}", path.display());
+        assert!(!import().added, "{}", path.display());
+        let copy = repository.open(session.id(), &ctx).unwrap();
+        assert_eq!(content(&copy), content(&session), "{}", path.display());
+        assert_eq!(copy.metadata().created_at, session.metadata().created_at);
+        imported += 1;
+    }
+    assert_eq!(imported, 77);
+}
+
+#[test]
+fn older_states_of_an_imported_file_add_nothing() {
+    let Some(corpus) = shared("corpus") else { return };
+    let ctx = Context::background();
+    let files: BTreeMap<String, std::path::PathBuf> = std::fs::read_dir(&corpus)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().to_str().unwrap()[..2].to_owned(), entry.path()))
+        .collect();
+    for (newest, older) in [("05", vec!["06"]), ("08", vec!["09", "10", "11", "12"])] {
+        let repository = open_repository("memory:", Default::default()).unwrap();
+        let import = |number: &str| import_file(&files[number], &repository, &ImportOptions::default(), &ctx);
+        let first = import(newest).unwrap();
+        assert!(first.added);
+        for number in older {
+            let again = import(number).unwrap();
+            assert_eq!((again.added, again.session_id()), (false, first.session_id()), "{number}");
+        }
+        assert_eq!(repository.list(&Default::default(), &ctx).unwrap().len(), 1);
     }
 }

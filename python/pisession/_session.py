@@ -325,8 +325,9 @@ class Session(Reads):
     def _warn_if_open(self) -> None:
         # In a forked child it belongs to the parent.
         if not self._closed and self._process == os.getpid():
+            message = f"unclosed {self!r}"
             self._closed = True
-            warnings.warn(f"unclosed {self!r}", ResourceWarning, stacklevel=2, source=self)
+            warnings.warn(message, ResourceWarning, stacklevel=2, source=self)
 
     def __del__(self) -> None:
         # It is not there if `__init__` failed. The native handle is dropped after this: it gives

@@ -1,4 +1,4 @@
-"""What the tests share: repositories of every kind, waiting on conditions, programs of their own."""
+"""What the tests share: repositories of every kind, waiting, programs of their own."""
 
 import subprocess
 import sys
@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pisession
 import pytest
+
+import pisession
 
 
 def opens(uri: str) -> bool:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pisession
 import pytest
+
+import pisession
 from pisession import NewCustomEntry, NewMessage, Usage
 
 

@@ -5,8 +5,9 @@ import errno
 import pickle
 from pathlib import Path
 
-import pisession
 import pytest
+
+import pisession
 from pisession import ErrorKind, _pisession
 
 SECOND_BASES: dict[str, type[Exception] | None] = {
@@ -137,8 +138,10 @@ def test_contexts_end_calls(session: pisession.Session) -> None:
     assert session.get_value("app", "x") is None
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     assert pisession.Context(traceparent=parent).traceparent == parent
-    for wrong in ({"traceparent": "nonsense"}, {"timeout": -1}, {"timeout": float("nan")}):
+    for timeout in (-1, float("nan")):
         with pytest.raises(pisession.InvalidArgumentError):
-            pisession.Context(**wrong)  # type: ignore[arg-type]
+            pisession.Context(timeout=timeout)
+    with pytest.raises(pisession.InvalidArgumentError):
+        pisession.Context(traceparent="nonsense")
     with pytest.raises(TypeError):
         pisession.Context(timeout="soon")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""JSON values: what is taken, what is refused and where, and that what comes back is what went in."""
+"""JSON values: what is taken, what is refused and where, and that it comes back as it went in."""
 
 import enum
 import json
@@ -7,10 +7,11 @@ from collections import OrderedDict
 from decimal import Decimal
 from typing import Any
 
-import pisession
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import pisession
 
 
 class Colour(enum.IntEnum):
@@ -129,7 +130,10 @@ def test_every_writer_names_its_own_argument(
         main.append_message(bad)
     with pytest.raises(TypeError, match=r"^data\[\"x\"\]"):
         main.append_custom_entry("note", bad)
-    nodes = [pisession.NewCustomEntry("note"), pisession.NewMessage(bad)]
+    nodes: list[pisession.NewCustomEntry | pisession.NewMessage] = [
+        pisession.NewCustomEntry("note"),
+        pisession.NewMessage(bad),
+    ]
     with pytest.raises(TypeError, match=r"^nodes\[1\]\.message\[\"x\"\]"):
         main.append_many(nodes)
     with session.begin_mutation() as m:

@@ -1,4 +1,5 @@
 //! Files of versions 1 to 3: read as sessions, copied, imported, never written.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests, which clippy does not take for tests
 
 mod legacy_support;
 
@@ -116,7 +117,8 @@ fn each_odd_shape_is_read_warned_of_and_refused_in_strict_reading() {
     let glued = b("b1", None) + &b("b2", Some("b1"));
     let no_id = b("b2", Some("b1")).replace("\"id\":\"b2\",", "");
     let no_parent = b("b2", None).replace("\"parentId\":null,", "");
-    let cases: Vec<(&str, Vec<String>, Vec<&str>, Vec<&str>)> = vec![
+    type Case = (&'static str, Vec<String>, Vec<&'static str>, Vec<&'static str>);
+    let cases: Vec<Case> = vec![
         ("glued", vec![glued], vec!["2:glued"], vec!["b1", "b2<b1"]),
         ("bad", vec!["{bad".into(), b("b1", None)], vec!["2:bad_line"], vec!["b1"]),
         (

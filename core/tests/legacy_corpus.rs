@@ -1,4 +1,5 @@
 //! Every file of the corpus gives what its manifest says, leniently and strictly, and is not touched.
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests, which clippy does not take for tests
 
 mod legacy_support;
 
@@ -397,7 +398,7 @@ fn every_file_that_opens_is_imported_as_it_reads_and_only_once() {
         assert_eq!(copy.metadata().created_at, session.metadata().created_at);
         imported += 1;
     }
-    assert_eq!(imported, 77);
+    assert_eq!(imported, 76);
 }
 
 #[test]

@@ -83,12 +83,13 @@ class Branch(Handle):
         stop_at_id: str | None = None,
         cursor: int | None = None,
         order: PathOrder = "newest_first",
+        limit: int | None = None,
         ctx: Context | None = None,
     ) -> Entry | None:
         """Find the first of `find_entries`; None when there is none."""
-        scan = path_scan(type, custom_type, stop_at_type, stop_at_id, cursor, order, 1)
-        found = self._native.find_entries(scan, ctx)
-        return _entry_of(found[0]) if found else None
+        scan = path_scan(type, custom_type, stop_at_type, stop_at_id, cursor, order, limit)
+        found = self._native.find_entry(scan, ctx)
+        return None if found is None else _entry_of(found)
 
     def entries(
         self,

@@ -107,12 +107,13 @@ class Session(Reads):
         to_seq: int | None = None,
         cursor: int | None = None,
         order: Order = "desc",
+        limit: int | None = None,
         ctx: Context | None = None,
     ) -> Entry | None:
         """Find the first of `find_entries`; None when there is none."""
-        query = _query(type, custom_type, from_seq, to_seq, cursor, order, 1)
-        found = self._native.find_entries(query, ctx)
-        return _entry_of(found[0]) if found else None
+        query = _query(type, custom_type, from_seq, to_seq, cursor, order, limit)
+        found = self._native.find_entry(query, ctx)
+        return None if found is None else _entry_of(found)
 
     def entries(
         self,

@@ -9,7 +9,7 @@ use crate::entries::Entries;
 use crate::error::text;
 use crate::json::json_of;
 use crate::query::PathArguments;
-use crate::records;
+use crate::records::{self, EntryTuple};
 use crate::wait::call;
 
 /// A named path of a session.
@@ -45,6 +45,17 @@ impl Branch {
     ) -> PyResult<Bound<'py, PyList>> {
         let scan = scan.scan(py)?;
         records::entries(py, call(py, ctx, |ctx| self.0.find_entries(&scan, ctx))?)
+    }
+
+    fn find_entry<'py>(
+        &self,
+        py: Python<'py>,
+        scan: PathArguments,
+        ctx: Option<&Context>,
+    ) -> PyResult<Option<EntryTuple<'py>>> {
+        let scan = scan.scan(py)?;
+        let found = call(py, ctx, |ctx| self.0.find_entry(&scan, ctx))?;
+        Ok(found.map(|found| records::entry(py, found)))
     }
 
     fn entries(&self, py: Python<'_>, scan: PathArguments, ctx: Option<&Context>) -> PyResult<Entries> {

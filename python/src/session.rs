@@ -15,7 +15,7 @@ use crate::json::json_of;
 use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, order};
 use crate::reads::{self, ListArguments, address};
-use crate::records::{self, MetadataTuple, StructureTuple};
+use crate::records::{self, EntryTuple, MetadataTuple, StructureTuple};
 use crate::wait::call;
 
 /// One open session.
@@ -56,6 +56,17 @@ impl Session {
     ) -> PyResult<Bound<'py, PyList>> {
         let query = query.query(py)?;
         records::entries(py, call(py, ctx, |ctx| self.0.find_entries(&query, ctx))?)
+    }
+
+    fn find_entry<'py>(
+        &self,
+        py: Python<'py>,
+        query: EntryArguments,
+        ctx: Option<&Context>,
+    ) -> PyResult<Option<EntryTuple<'py>>> {
+        let query = query.query(py)?;
+        let found = call(py, ctx, |ctx| self.0.find_entry(&query, ctx))?;
+        Ok(found.map(|found| records::entry(py, found)))
     }
 
     fn entries(&self, py: Python<'_>, query: EntryArguments, ctx: Option<&Context>) -> PyResult<Entries> {

@@ -484,6 +484,10 @@ fn a_file_that_is_no_container_is_left_as_it_is() {
         assert_eq!(kind(repository.create(&with_id("a"), &ctx())), ErrorKind::NotASession);
         assert_eq!(fs::read(&place.path).unwrap(), bytes);
     }
+    let place = Place::container();
+    std::os::unix::fs::symlink("nowhere", &place.path).unwrap();
+    assert_eq!(kind(place.repository().create(&with_id("a"), &ctx())), ErrorKind::NotASession);
+    assert_eq!(place.files(), BTreeSet::from([place.path.clone()]));
 }
 
 #[test]
@@ -513,6 +517,12 @@ fn two_files_of_one_id_are_told_apart_by_their_paths() {
     sessions[0].set_name(Some("changed"), &ctx()).unwrap();
     assert_eq!(sessions[1].name(&ctx()).unwrap().as_deref(), Some("original"));
     drop(sessions);
+    // Replaced in its place, a file is looked into again.
+    fs::remove_file(place.path.join("b.sqlite")).unwrap();
+    fs::copy(place.path.join("a.sqlite"), place.path.join("b.sqlite")).unwrap();
+    let error = repository.open("a", &ctx()).unwrap_err();
+    assert!(error.message().contains("a.sqlite, b.sqlite, copy.sqlite"), "{error}");
+    fs::remove_file(place.path.join("b.sqlite")).unwrap();
     // A file counts for the id it holds, also under another name.
     fs::remove_file(place.path.join("a.sqlite")).unwrap();
     let session = repository.open("a", &ctx()).unwrap();
@@ -641,11 +651,17 @@ fn what_a_crash_left_is_swept_at_the_next_create() {
     ] {
         fs::write(place.path.join(left), "4194304 1 nowhere\n").unwrap();
     }
-    // Being made by a process that lives.
-    let made = [place.path.join("open.sqlite.0123456789ab.new"), place.path.join("notes.txt")];
+    // Being made by a process that lives: one under the lock of its target, one under its own.
+    let made = [
+        place.path.join("open.sqlite.0123456789ab.new"),
+        place.path.join("backup.db.0123456789ab.new"),
+        place.path.join("notes.txt"),
+    ];
     for path in &made {
         fs::write(path, "kept").unwrap();
     }
+    let held = fs::File::open(&made[1]).unwrap();
+    held.lock().unwrap();
     create_closed(&place.repository(), "new");
     let mut expected = files;
     expected.extend(made);

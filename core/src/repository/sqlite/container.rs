@@ -87,6 +87,11 @@ impl Container {
             if let Some(file) = self.file()? {
                 return Ok(file);
             }
+            if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
+                return Err(Error::new(ErrorKind::NotASession, "is a symbolic link that leads nowhere")
+                    .with_path(&self.path)
+                    .with_hint("make what it leads to available, or remove it"));
+            }
             if let Some(folder) = self.path.parent() {
                 shared.make_folder(folder)?;
             }

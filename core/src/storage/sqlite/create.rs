@@ -21,6 +21,8 @@ pub(crate) const TEMPORARY_SUFFIX: &str = ".new";
 pub(super) struct Draft {
     path: PathBuf,
     target: PathBuf,
+    /// Locked, as long as it is being made: who sweeps a folder lets it be.
+    _held: File,
 }
 
 impl Draft {
@@ -35,7 +37,10 @@ impl Draft {
         // Absolute, so that SQLite takes no name for a URI.
         let path = std::path::absolute(path)
             .map_err(|error| Error::io("cannot find the folder of", error).with_path(target))?;
-        Ok(Self { path, target: target.to_owned() })
+        let failed = |error| Error::io("cannot make a file beside", error).with_path(target);
+        let held = File::create_new(&path).map_err(failed)?;
+        held.lock().map_err(failed)?;
+        Ok(Self { path, target: target.to_owned(), _held: held })
     }
 
     /// An empty database of our schema under the temporary name, with the journal off: nobody else sees it.

@@ -9,8 +9,8 @@ use std::io;
 use std::sync::Arc;
 
 use pisession::{
-    Branch, BranchScan, Context, Cost, EntryQuery, Error, ErrorKind, NewEntry, NewNode, NewUsage, Order,
-    PathOrder, RepositoryOptions, Session, SessionReader, Usage, UsageScan, Write,
+    Branch, BranchScan, Context, Cost, EntryQuery, Error, ErrorKind, MAX_PAYLOAD, NewEntry, NewNode,
+    NewUsage, Order, PathOrder, RepositoryOptions, Session, SessionReader, Usage, UsageScan, Write,
 };
 
 use support::{Place, ToldClock, URIS, address, background, json, on_every_backend, on_every_session, user};
@@ -298,6 +298,20 @@ fn timestamps_are_what_the_clock_says_also_when_it_goes_back() {
         assert!(found.iter().map(|entry| entry.timestamp).eq([7000, 3000, -1, 9000]));
         assert!(found.iter().map(|entry| entry.seq).eq([2, 4, 6, 8]));
     }
+}
+
+#[test]
+fn a_payload_over_256_mib_and_a_commit_over_1_gib_are_refused() {
+    let error = pisession::Json::parse(" ".repeat(MAX_PAYLOAD + 1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    // One text, shared by all the writes.
+    let large = json(&format!("\"{}\"", "x".repeat(128 << 20)));
+    let writes = vec![Write::AppendList(address("large"), large); 9];
+    on_every_session(|session| {
+        let error = session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &background()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLarge);
+        assert_eq!(session.next_seq(&background()).unwrap(), 1);
+    });
 }
 
 #[test]

@@ -8,8 +8,8 @@ mod support;
 use std::collections::{BTreeMap, HashMap};
 
 use pisession::{
-    Address, BranchScan, Entry, EntryQuery, EntryType, ErrorKind, Json, ListRead, NewEntry, NewUsage, Order,
-    PathOrder, Session, SessionReader, Usage, UsageScan, Write,
+    Address, BranchScan, Durability, Entry, EntryQuery, EntryType, ErrorKind, Json, ListRead, NewEntry,
+    NewUsage, Order, PathOrder, RepositoryOptions, Session, SessionReader, Usage, UsageScan, Write,
 };
 use proptest::prelude::*;
 
@@ -396,7 +396,8 @@ proptest! {
         let ctx = background();
         let mut dumps = Vec::new();
         for uri in URIS {
-            let place = Place::new(uri, counting_options());
+            let options = RepositoryOptions { durability: Durability::Process, ..counting_options() };
+            let place = Place::new(uri, options);
             let options = pisession::CreateOptions { id: Some("one".to_owned()), cwd: Some("/workspace".to_owned()), ..Default::default() };
             let session = place.repository.create(&options, &ctx).unwrap();
             let mut model = Model { next_seq: 1, ..Model::default() };

@@ -80,7 +80,7 @@ fn is_allowed(context: &AuthContext<'_>, secret: &str) -> bool {
         }
         AuthAction::Read { table_name, column_name } => {
             let is = |name: &&str| name.eq_ignore_ascii_case(table_name);
-            if context.accessor.is_some_and(of_us) || FUNCTION_TABLES.iter().any(|name| is(name)) {
+            if context.accessor.is_some_and(of_us) || FUNCTION_TABLES.iter().any(is) {
                 return true;
             }
             match context.database_name {
@@ -120,7 +120,7 @@ fn select(connection: &Connection, sql: &str, parameters: &[SqlValue], ctx: &Con
             parameters.len()
         )));
     }
-    let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
     for (at, parameter) in (1..).zip(parameters) {
         statement.raw_bind_parameter(at, Bound(parameter)).map_err(failed)?;
     }

@@ -3,6 +3,8 @@
 mod cost;
 mod damage;
 mod files;
+#[cfg(target_os = "linux")]
+mod foreign;
 mod isolation;
 mod plans;
 

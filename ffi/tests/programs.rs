@@ -25,7 +25,6 @@ const PROGRAMS: [&str; 7] = ["basic", "errors", "fork", "handles", "mutation", "
 const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror"];
 
 /// How a program is linked.
-#[derive(Clone, Copy, PartialEq, Debug)]
 enum Link {
     Shared,
     Static,
@@ -49,9 +48,10 @@ fn installed() -> &'static Path {
     })
 }
 
-fn compile(source: &Path, link: Link) -> PathBuf {
+/// Compiles and links a program into `folder`, which is the calling test's own.
+fn compile(source: &Path, link: Link, folder: &Path) -> PathBuf {
     let name = source.file_stem().unwrap().to_str().unwrap();
-    let program = installed().join(format!("{name}-{link:?}"));
+    let program = folder.join(name);
     let mut gcc = Command::new("gcc");
     gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
     gcc.arg("-I").arg(manifest().join("../include")).arg(source).arg("-o").arg(&program);
@@ -115,15 +115,17 @@ fn every_program_in_the_folder_is_run() {
 
 #[test]
 fn programs_run_with_the_shared_library() {
+    let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&test_program(name), Link::Shared), &[]);
+        run_on_every_repository(&compile(&test_program(name), Link::Shared, folder.path()), &[]);
     }
 }
 
 #[test]
 fn programs_run_with_the_static_library() {
+    let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&test_program(name), Link::Static), &[]);
+        run_on_every_repository(&compile(&test_program(name), Link::Static, folder.path()), &[]);
     }
 }
 
@@ -133,12 +135,16 @@ fn programs_run_under_valgrind_without_a_finding() {
         println!("SKIPPED: valgrind is not installed");
         return;
     }
+    let folder = tempfile::tempdir().unwrap();
     // "Possibly lost" is what std keeps for the main thread through a pointer into the middle of a block.
     let options = ["--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=9"];
     for name in PROGRAMS {
-        let program = compile(&test_program(name), Link::Shared);
-        let launcher =
-            [&["valgrind", "-q", "--errors-for-leak-kinds=definite,indirect"], &options[..]].concat();
+        let program = compile(&test_program(name), Link::Shared, folder.path());
+        let launcher = [
+            &["valgrind", "-q", "--fair-sched=yes", "--errors-for-leak-kinds=definite,indirect"],
+            &options[..],
+        ]
+        .concat();
         run_on_every_repository(&program, &launcher);
     }
 }
@@ -166,8 +172,8 @@ fn the_header_compiles_as_every_c_and_cpp_without_a_warning() {
 
 #[test]
 fn the_notebook_takes_its_turns() {
-    let program = compile(&manifest().join("../examples/c/notebook.c"), Link::Shared);
     let folder = tempfile::tempdir().unwrap();
+    let program = compile(&manifest().join("../examples/c/notebook.c"), Link::Shared, folder.path());
     for uri in repositories(folder.path()) {
         let said = run(Command::new(&program).args([&uri, "shared", "3"]));
         for turn in 1..=3 {

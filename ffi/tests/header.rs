@@ -3,6 +3,8 @@
 //! With `PISESSION_WRITE_HEADER=1` the header, and the list of its functions in `symbols.txt`, are written in
 //! place of being compared.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -1,5 +1,7 @@
 //! What the linker made: names, exports and needs of the shared library, and of the static one.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
+
 mod common;
 
 use std::collections::BTreeSet;

@@ -1,6 +1,8 @@
 //! The C programs of `tests/c` and the examples of `examples/c`, compiled against the committed header, linked
 //! with the shared and with the static library, run on every kind of repository, and once under valgrind.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
+
 mod common;
 
 use std::fs;
@@ -138,7 +140,8 @@ fn programs_run_under_valgrind_without_a_finding() {
     let folder = tempfile::tempdir().unwrap();
     // "Possibly lost" is what std keeps for the main thread through a pointer into the middle of a block.
     let options = ["--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=9"];
-    for name in PROGRAMS {
+    // A forked child has lost what the parent's other thread held, and that is right.
+    for name in PROGRAMS.into_iter().filter(|name| *name != "fork") {
         let program = compile(&test_program(name), Link::Shared, folder.path());
         let launcher = [
             &["valgrind", "-q", "--fair-sched=yes", "--errors-for-leak-kinds=definite,indirect"],

@@ -263,38 +263,38 @@ const char *pi_sqlite_version(void);
 #define PI_PANIC -41
 
 /* The number the failed function returned. PI_OK for NULL. */
-int32_t pi_error_code(const pi_error *error);
+int32_t pi_error_code(const struct pi_error *error);
 
 /* The name of the kind, for example "SessionBusy"; "Application" for a number of the host's own. Borrowed
  * from the error. NULL for NULL. */
-const char *pi_error_kind(const pi_error *error);
+const char *pi_error_kind(const struct pi_error *error);
 
 /* What failed, in a sentence; never empty. Borrowed from the error. NULL for NULL. */
-const char *pi_error_message(const pi_error *error);
+const char *pi_error_message(const struct pi_error *error);
 
 /* What to do about it; NULL where that is not known. Borrowed from the error. */
-const char *pi_error_hint(const pi_error *error);
+const char *pi_error_hint(const struct pi_error *error);
 
 /* The file it is about, as the bytes of its name; NULL where there is none. Borrowed from the error. */
-const char *pi_error_path(const pi_error *error);
+const char *pi_error_path(const struct pi_error *error);
 
 /* The session, entry, branch or other id it is about; NULL where there is none. Borrowed from the error. */
-const char *pi_error_id(const pi_error *error);
+const char *pi_error_id(const struct pi_error *error);
 
 /* The line in the file, from 1; -1 where there is none. */
-int64_t pi_error_line(const pi_error *error);
+int64_t pi_error_line(const struct pi_error *error);
 
 /* The byte in the file or in the text given (with a line: that of the line's start); -1 where there is none. */
-int64_t pi_error_offset(const pi_error *error);
+int64_t pi_error_offset(const struct pi_error *error);
 
 /* The operating system's error number, for PI_IO and PI_FULL; 0 where there is none. */
-int64_t pi_error_errno(const pi_error *error);
+int64_t pi_error_errno(const struct pi_error *error);
 
 /* 1 if the same call may succeed later without anything else being changed, else 0. */
-int64_t pi_error_retryable(const pi_error *error);
+int64_t pi_error_retryable(const struct pi_error *error);
 
 /* Frees the error and what was borrowed from it. Nothing for NULL. */
-void pi_error_free(pi_error *error);
+void pi_error_free(struct pi_error *error);
 
 /* ----------------------------------------------------------------------------------------------------
  * Owned texts
@@ -302,13 +302,13 @@ void pi_error_free(pi_error *error);
  * ---------------------------------------------------------------------------------------------------- */
 
 /* The bytes of the buffer. Borrowed: valid until the buffer is freed. NULL for NULL. */
-const char *pi_buf_data(const pi_buf *buf);
+const char *pi_buf_data(const struct pi_buf *buf);
 
 /* The number of bytes, without the NUL. 0 for NULL. */
-size_t pi_buf_len(const pi_buf *buf);
+size_t pi_buf_len(const struct pi_buf *buf);
 
 /* Frees the buffer. Nothing for NULL. */
-void pi_buf_free(pi_buf *buf);
+void pi_buf_free(struct pi_buf *buf);
 
 /* ----------------------------------------------------------------------------------------------------
  * Contexts
@@ -317,24 +317,24 @@ void pi_buf_free(pi_buf *buf);
  * ---------------------------------------------------------------------------------------------------- */
 
 /* Makes a context without a deadline. *context is the caller's, to be freed with pi_context_free. */
-int32_t pi_context_new(pi_context **context, pi_error **error);
+int32_t pi_context_new(struct pi_context **context, pi_error **error);
 
 /* Gives the context a deadline, so many milliseconds from now; an earlier one it has already stays. Holds
  * for calls made from now on; a call past the deadline fails with PI_DEADLINE_EXCEEDED. */
-int32_t pi_context_set_timeout(pi_context *context, uint64_t milliseconds, pi_error **error);
+int32_t pi_context_set_timeout(struct pi_context *context, uint64_t milliseconds, pi_error **error);
 
 /* Gives the context a W3C trace parent, the parent of the spans of its calls. PI_INVALID_ARGUMENT if the text
  * is none. */
-int32_t pi_context_set_traceparent(pi_context *context,
+int32_t pi_context_set_traceparent(struct pi_context *context,
                                    const char *traceparent,
                                    size_t traceparent_len,
                                    pi_error **error);
 
 /* Cancels the context: calls that wait with it, in any thread, fail with PI_CANCELLED, and so do later ones. */
-int32_t pi_context_cancel(pi_context *context, pi_error **error);
+int32_t pi_context_cancel(struct pi_context *context, pi_error **error);
 
 /* Frees the context; calls that use it go on. Nothing for NULL. PI_MISUSE if it is no live context. */
-int32_t pi_context_free(pi_context *context);
+int32_t pi_context_free(struct pi_context *context);
 
 /* ----------------------------------------------------------------------------------------------------
  * Repositories
@@ -349,7 +349,7 @@ int32_t pi_context_free(pi_context *context);
 #define PI_DURABILITY_PROCESS 2
 
 /* How a repository works. To be filled by pi_repository_options_init first; 0 is the default of each field. */
-typedef struct {
+typedef struct pi_repository_options {
     /* Set by pi_repository_options_init. */
     size_t struct_size;
     /* PI_DURABILITY_POWER or PI_DURABILITY_PROCESS. */
@@ -361,7 +361,7 @@ typedef struct {
 } pi_repository_options;
 
 /* What a listing looks up. To be filled by pi_list_options_init first; 0 is the default of each field. */
-typedef struct {
+typedef struct pi_list_options {
     /* Set by pi_list_options_init. */
     size_t struct_size;
     /* 1: also name and number of messages, which cost an open of each session. */
@@ -369,7 +369,7 @@ typedef struct {
 } pi_list_options;
 
 /* One session of a listing: views that are valid until the listing is freed. Absent texts are NULL. */
-typedef struct {
+typedef struct pi_session_info {
     /* Its id; NULL if the session cannot be read, see problem. */
     const char *id;
     /* Bytes of id. */
@@ -411,52 +411,55 @@ typedef struct {
 } pi_session_info;
 
 /* Fills options with defaults; size is sizeof *options. */
-void pi_repository_options_init(pi_repository_options *options, size_t size);
+void pi_repository_options_init(struct pi_repository_options *options, size_t size);
 
 /* Opens the repository that uri names. What is not there yet is made by the first pi_session_create.
  * options may be NULL. *repository is the caller's, to be freed with pi_repository_free.
  * PI_INVALID_ARGUMENT for a text that names none. */
 int32_t pi_repository_open(const char *uri,
                            size_t uri_len,
-                           const pi_repository_options *options,
-                           pi_repository **repository,
+                           const struct pi_repository_options *options,
+                           struct pi_repository **repository,
                            const pi_context *context,
                            pi_error **error);
 
 /* Closes every session that was opened through the repository; waits for mutations that have begun.
  * The first error comes back, its message names the others. May be called again. The repository is still to
  * be freed. */
-int32_t pi_repository_close(pi_repository *repository, const pi_context *context, pi_error **error);
+int32_t pi_repository_close(struct pi_repository *repository, const pi_context *context, pi_error **error);
 
 /* Frees the repository; sessions opened through it go on. Nothing for NULL. PI_MISUSE if it is no live one. */
-int32_t pi_repository_free(pi_repository *repository);
+int32_t pi_repository_free(struct pi_repository *repository);
 
 /* Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none. */
-int32_t pi_repository_delete(pi_repository *repository,
+int32_t pi_repository_delete(struct pi_repository *repository,
                              const char *id,
                              size_t id_len,
                              const pi_context *context,
                              pi_error **error);
 
 /* Fills options with defaults; size is sizeof *options. */
-void pi_list_options_init(pi_list_options *options, size_t size);
+void pi_list_options_init(struct pi_list_options *options, size_t size);
 
 /* Lists the sessions, newest first; one bad file does not hide the others. options may be NULL. *sessions is
  * the caller's, to be freed with pi_sessions_free. PI_IO if the place itself cannot be read. */
-int32_t pi_repository_list(const pi_repository *repository,
-                           const pi_list_options *options,
-                           pi_sessions **sessions,
+int32_t pi_repository_list(const struct pi_repository *repository,
+                           const struct pi_list_options *options,
+                           struct pi_sessions **sessions,
                            const pi_context *context,
                            pi_error **error);
 
 /* How many sessions were listed. 0 for NULL. */
-size_t pi_sessions_count(const pi_sessions *sessions);
+size_t pi_sessions_count(const struct pi_sessions *sessions);
 
 /* Fills *view with the session at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
-int32_t pi_sessions_get(const pi_sessions *sessions, size_t index, pi_session_info *view, size_t size);
+int32_t pi_sessions_get(const struct pi_sessions *sessions,
+                        size_t index,
+                        struct pi_session_info *view,
+                        size_t size);
 
 /* Frees the listing and what was borrowed from it. Nothing for NULL. */
-void pi_sessions_free(pi_sessions *sessions);
+void pi_sessions_free(struct pi_sessions *sessions);
 
 /* ----------------------------------------------------------------------------------------------------
  * Sessions
@@ -466,7 +469,7 @@ void pi_sessions_free(pi_sessions *sessions);
  * ---------------------------------------------------------------------------------------------------- */
 
 /* What a new session is. To be filled by pi_session_options_init first; NULL texts are absent. */
-typedef struct {
+typedef struct pi_session_options {
     /* Set by pi_session_options_init. */
     size_t struct_size;
     /* Its id; NULL for a new one. */
@@ -484,7 +487,7 @@ typedef struct {
 } pi_session_options;
 
 /* What a session says of itself: views that are valid until the session is freed. Absent texts are NULL. */
-typedef struct {
+typedef struct pi_metadata {
     /* Its id, unique in its repository. */
     const char *id;
     /* Bytes of id. */
@@ -512,7 +515,7 @@ typedef struct {
 } pi_metadata;
 
 /* Totals of a session. */
-typedef struct {
+typedef struct pi_stats {
     /* Entries of type "message". */
     uint64_t message_count;
     /* Input tokens. This and the following are sums over the ledger. */
@@ -546,13 +549,13 @@ typedef struct {
 } pi_stats;
 
 /* Fills options with defaults; size is sizeof *options. */
-void pi_session_options_init(pi_session_options *options, size_t size);
+void pi_session_options_init(struct pi_session_options *options, size_t size);
 
 /* Makes a session and opens it for writing. It holds nothing but its metadata: no branch, no value. options
  * may be NULL. *session is the caller's, to be closed and freed. PI_SESSION_EXISTS, PI_INVALID_ID. */
 int32_t pi_session_create(pi_repository *repository,
-                          const pi_session_options *options,
-                          pi_session **session,
+                          const struct pi_session_options *options,
+                          struct pi_session **session,
                           const pi_context *context,
                           pi_error **error);
 
@@ -561,7 +564,7 @@ int32_t pi_session_create(pi_repository *repository,
 int32_t pi_session_open(pi_repository *repository,
                         const char *id,
                         size_t id_len,
-                        pi_session **session,
+                        struct pi_session **session,
                         const pi_context *context,
                         pi_error **error);
 
@@ -570,7 +573,7 @@ int32_t pi_session_open(pi_repository *repository,
 int32_t pi_session_open_read_only(pi_repository *repository,
                                   const char *id,
                                   size_t id_len,
-                                  pi_session **session,
+                                  struct pi_session **session,
                                   const pi_context *context,
                                   pi_error **error);
 
@@ -578,41 +581,44 @@ int32_t pi_session_open_read_only(pi_repository *repository,
  * to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still to be freed.
  * May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while the begun mutation does not end (call
  * again), PI_NESTED_MUTATION from inside it. */
-int32_t pi_session_close(pi_session *session, const pi_context *context, pi_error **error);
+int32_t pi_session_close(struct pi_session *session, const pi_context *context, pi_error **error);
 
 /* Frees the session. Not closed before, it is released as a crash would, without loss, once its branches,
  * mutations and cursors are freed too. Nothing for NULL. PI_MISUSE if it is no live one. */
-int32_t pi_session_free(pi_session *session);
+int32_t pi_session_free(struct pi_session *session);
 
 /* Fills *metadata with what the session says of itself; size is sizeof *metadata. The texts are borrowed from
  * the session. */
-int32_t pi_session_metadata(const pi_session *session, pi_metadata *metadata, size_t size, pi_error **error);
+int32_t pi_session_metadata(const struct pi_session *session,
+                            struct pi_metadata *metadata,
+                            size_t size,
+                            pi_error **error);
 
 /* Makes a new id for an entry or a usage row. *id is the caller's, to be freed with pi_buf_free. */
-int32_t pi_session_new_id(const pi_session *session, pi_buf **id, pi_error **error);
+int32_t pi_session_new_id(const struct pi_session *session, pi_buf **id, pi_error **error);
 
 /* Fills *stats with the totals of the session; size is sizeof *stats. */
-int32_t pi_session_stats(const pi_session *session,
-                         pi_stats *stats,
+int32_t pi_session_stats(const struct pi_session *session,
+                         struct pi_stats *stats,
                          size_t size,
                          const pi_context *context,
                          pi_error **error);
 
 /* Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none. */
-int32_t pi_session_name(const pi_session *session,
+int32_t pi_session_name(const struct pi_session *session,
                         pi_buf **name,
                         const pi_context *context,
                         pi_error **error);
 
 /* Sets the session's name; NULL deletes it. Waits for its turn on the mutation line. */
-int32_t pi_session_set_name(pi_session *session,
+int32_t pi_session_set_name(struct pi_session *session,
                             const char *name,
                             size_t name_len,
                             const pi_context *context,
                             pi_error **error);
 
 /* Reads the label of an entry. *label is the caller's, to be freed with pi_buf_free; NULL when it has none. */
-int32_t pi_session_get_label(const pi_session *session,
+int32_t pi_session_get_label(const struct pi_session *session,
                              const char *entry_id,
                              size_t entry_id_len,
                              pi_buf **label,
@@ -621,7 +627,7 @@ int32_t pi_session_get_label(const pi_session *session,
 
 /* Labels an entry, which need not exist; a NULL label deletes it. Waits for its turn on the mutation line.
  * PI_INVALID_ID. */
-int32_t pi_session_set_label(pi_session *session,
+int32_t pi_session_set_label(struct pi_session *session,
                              const char *entry_id,
                              size_t entry_id_len,
                              const char *label,
@@ -636,7 +642,7 @@ int32_t pi_session_set_label(pi_session *session,
  * ---------------------------------------------------------------------------------------------------- */
 
 /* Which elements of a list to read. To be filled by pi_list_read_init first; 0 and NULL are defaults. */
-typedef struct {
+typedef struct pi_list_read {
     /* Set by pi_list_read_init. */
     size_t struct_size;
     /* PI_ASCENDING (default) or PI_DESCENDING. */
@@ -648,7 +654,7 @@ typedef struct {
 } pi_list_read;
 
 /* One value: views that are valid until the set is freed. */
-typedef struct {
+typedef struct pi_value {
     /* Its namespace. */
     const char *name_space;
     /* Bytes of name_space. */
@@ -666,7 +672,7 @@ typedef struct {
 } pi_value;
 
 /* One element of a list: views that are valid until the set is freed. */
-typedef struct {
+typedef struct pi_element {
     /* Its place in the session's order, and its cursor. */
     uint64_t seq;
     /* Its JSON, exactly as stored. */
@@ -676,7 +682,7 @@ typedef struct {
 } pi_element;
 
 /* Fills read with defaults; size is sizeof *read. */
-void pi_list_read_init(pi_list_read *read, size_t size);
+void pi_list_read_init(struct pi_list_read *read, size_t size);
 
 /* Reads the value at an address. *value is its JSON as stored, the caller's, to be freed with pi_buf_free; NULL
  * when it is absent. *seq is when it was set; seq may be NULL. PI_INVALID_ADDRESS. */
@@ -697,7 +703,7 @@ int32_t pi_session_scan_values(const pi_session *session,
                                size_t name_space_len,
                                const char *key_prefix,
                                size_t key_prefix_len,
-                               pi_values **values,
+                               struct pi_values **values,
                                const pi_context *context,
                                pi_error **error);
 
@@ -708,8 +714,8 @@ int32_t pi_session_read_list(const pi_session *session,
                              size_t name_space_len,
                              const char *key,
                              size_t key_len,
-                             const pi_list_read *read,
-                             pi_elements **elements,
+                             const struct pi_list_read *read,
+                             struct pi_elements **elements,
                              const pi_context *context,
                              pi_error **error);
 
@@ -755,22 +761,25 @@ int32_t pi_session_delete_list(pi_session *session,
                                pi_error **error);
 
 /* How many values were found. 0 for NULL. */
-size_t pi_values_count(const pi_values *values);
+size_t pi_values_count(const struct pi_values *values);
 
 /* Fills *view with the value at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
-int32_t pi_values_get(const pi_values *values, size_t index, pi_value *view, size_t size);
+int32_t pi_values_get(const struct pi_values *values, size_t index, struct pi_value *view, size_t size);
 
 /* Frees the set and what was borrowed from it. Nothing for NULL. */
-void pi_values_free(pi_values *values);
+void pi_values_free(struct pi_values *values);
 
 /* How many elements were read. 0 for NULL. */
-size_t pi_elements_count(const pi_elements *elements);
+size_t pi_elements_count(const struct pi_elements *elements);
 
 /* Fills *view with the element at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
-int32_t pi_elements_get(const pi_elements *elements, size_t index, pi_element *view, size_t size);
+int32_t pi_elements_get(const struct pi_elements *elements,
+                        size_t index,
+                        struct pi_element *view,
+                        size_t size);
 
 /* Frees the set and what was borrowed from it. Nothing for NULL. */
-void pi_elements_free(pi_elements *elements);
+void pi_elements_free(struct pi_elements *elements);
 
 /* ----------------------------------------------------------------------------------------------------
  * Entries
@@ -785,7 +794,7 @@ void pi_elements_free(pi_elements *elements);
 #define PI_DESCENDING 2
 
 /* Which entries of a session to find. To be filled by pi_entry_query_init first; 0 and NULL are defaults. */
-typedef struct {
+typedef struct pi_entry_query {
     /* Set by pi_entry_query_init. */
     size_t struct_size;
     /* Only entries of this type: "message", "compaction", "branch_summary" or "custom"; NULL for all. */
@@ -810,7 +819,7 @@ typedef struct {
 
 /* Which entries of a path to give. Applied in this order: stop, filter, cursor, limit. To be filled by
  * pi_branch_scan_init first; 0 and NULL are defaults. */
-typedef struct {
+typedef struct pi_branch_scan {
     /* Set by pi_branch_scan_init. */
     size_t struct_size;
     /* Stop at the first entry of this type, inclusively; NULL for none. */
@@ -838,7 +847,7 @@ typedef struct {
 } pi_branch_scan;
 
 /* One entry: views that are valid until the set is freed, or until the cursor's next step. */
-typedef struct {
+typedef struct pi_entry {
     /* Its id. */
     const char *id;
     /* Bytes of id. */
@@ -867,17 +876,17 @@ typedef struct {
 } pi_entry;
 
 /* Fills query with defaults; size is sizeof *query. */
-void pi_entry_query_init(pi_entry_query *query, size_t size);
+void pi_entry_query_init(struct pi_entry_query *query, size_t size);
 
 /* Fills scan with defaults; size is sizeof *scan. */
-void pi_branch_scan_init(pi_branch_scan *scan, size_t size);
+void pi_branch_scan_init(struct pi_branch_scan *scan, size_t size);
 
 /* Reads the entry of that id. *entries holds it and is the caller's, to be freed with pi_entries_free; NULL
  * when there is none. */
 int32_t pi_session_get_entry(const pi_session *session,
                              const char *id,
                              size_t id_len,
-                             pi_entries **entries,
+                             struct pi_entries **entries,
                              const pi_context *context,
                              pi_error **error);
 
@@ -887,15 +896,15 @@ int32_t pi_session_get_entries(const pi_session *session,
                                const char *const *ids,
                                const size_t *id_lens,
                                size_t count,
-                               pi_entries **entries,
+                               struct pi_entries **entries,
                                const pi_context *context,
                                pi_error **error);
 
 /* Finds entries of the whole session, newest first unless asked otherwise. query may be NULL. *entries is the
  * caller's, to be freed with pi_entries_free. Give a limit, or use pi_session_entries for a large session. */
 int32_t pi_session_find_entries(const pi_session *session,
-                                const pi_entry_query *query,
-                                pi_entries **entries,
+                                const struct pi_entry_query *query,
+                                struct pi_entries **entries,
                                 const pi_context *context,
                                 pi_error **error);
 
@@ -905,35 +914,35 @@ int32_t pi_session_find_entries(const pi_session *session,
 int32_t pi_session_scan_branch(const pi_session *session,
                                const char *start,
                                size_t start_len,
-                               const pi_branch_scan *scan,
-                               pi_entries **entries,
+                               const struct pi_branch_scan *scan,
+                               struct pi_entries **entries,
                                const pi_context *context,
                                pi_error **error);
 
 /* The entries of pi_session_find_entries one by one, read in pages. query may be NULL. *cursor is the caller's,
  * to be freed with pi_cursor_free. The context is looked at once per page. */
 int32_t pi_session_entries(const pi_session *session,
-                           const pi_entry_query *query,
-                           pi_cursor **cursor,
+                           const struct pi_entry_query *query,
+                           struct pi_cursor **cursor,
                            const pi_context *context,
                            pi_error **error);
 
 /* How many entries were found. 0 for NULL. */
-size_t pi_entries_count(const pi_entries *entries);
+size_t pi_entries_count(const struct pi_entries *entries);
 
 /* Fills *view with the entry at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
-int32_t pi_entries_get(const pi_entries *entries, size_t index, pi_entry *view, size_t size);
+int32_t pi_entries_get(const struct pi_entries *entries, size_t index, struct pi_entry *view, size_t size);
 
 /* Frees the set and what was borrowed from it. Nothing for NULL. */
-void pi_entries_free(pi_entries *entries);
+void pi_entries_free(struct pi_entries *entries);
 
 /* Goes to the next entry and fills *view with it; size is sizeof *view. At the end view->id is NULL and the
  * call succeeds. The views of the step before are no longer valid. After an error the cursor is at its end.
  * PI_MISUSE while another thread uses the cursor. */
-int32_t pi_cursor_next(pi_cursor *cursor, pi_entry *view, size_t size, pi_error **error);
+int32_t pi_cursor_next(struct pi_cursor *cursor, struct pi_entry *view, size_t size, pi_error **error);
 
 /* Frees the cursor and what was borrowed from it. Nothing for NULL. PI_MISUSE if it is no live one. */
-int32_t pi_cursor_free(pi_cursor *cursor);
+int32_t pi_cursor_free(struct pi_cursor *cursor);
 
 /* ----------------------------------------------------------------------------------------------------
  * Branches
@@ -942,7 +951,7 @@ int32_t pi_cursor_free(pi_cursor *cursor);
  * ---------------------------------------------------------------------------------------------------- */
 
 /* One branch of a set: views that are valid until the set is freed. */
-typedef struct {
+typedef struct pi_branch_info {
     /* Its name. */
     const char *name;
     /* Bytes of name. */
@@ -961,7 +970,7 @@ int32_t pi_branch_create(pi_session *session,
                          size_t name_len,
                          const char *at,
                          size_t at_len,
-                         pi_branch **branch,
+                         struct pi_branch **branch,
                          const pi_context *context,
                          pi_error **error);
 
@@ -970,24 +979,27 @@ int32_t pi_branch_create(pi_session *session,
 int32_t pi_branch_get(const pi_session *session,
                       const char *name,
                       size_t name_len,
-                      pi_branch **branch,
+                      struct pi_branch **branch,
                       const pi_context *context,
                       pi_error **error);
 
 /* Frees the branch handle; the branch stays. Nothing for NULL. PI_MISUSE if it is no live one. */
-int32_t pi_branch_free(pi_branch *branch);
+int32_t pi_branch_free(struct pi_branch *branch);
 
 /* The name of the branch. Borrowed: valid until the branch is freed. NULL for what is no live branch. */
-const char *pi_branch_name(const pi_branch *branch);
+const char *pi_branch_name(const struct pi_branch *branch);
 
 /* Reads the tip of the branch. *id is the caller's, to be freed with pi_buf_free; NULL for an empty branch.
  * PI_UNKNOWN_BRANCH if the branch was deleted. */
-int32_t pi_branch_tip_id(const pi_branch *branch, pi_buf **id, const pi_context *context, pi_error **error);
+int32_t pi_branch_tip_id(const struct pi_branch *branch,
+                         pi_buf **id,
+                         const pi_context *context,
+                         pi_error **error);
 
 /* Appends a message (a JSON object) under the tip and moves the tip, in one commit. *id is the new entry's id,
  * the caller's, to be freed with pi_buf_free; id may be NULL. Waits for its turn on the mutation line.
  * PI_INVALID_JSON, PI_PENDING_ASSISTANT, PI_UNKNOWN_BRANCH if the branch was deleted; what a commit fails with. */
-int32_t pi_branch_append_message(pi_branch *branch,
+int32_t pi_branch_append_message(struct pi_branch *branch,
                                  const char *message,
                                  size_t message_len,
                                  pi_buf **id,
@@ -996,7 +1008,7 @@ int32_t pi_branch_append_message(pi_branch *branch,
 
 /* Appends an entry of the application's own type, with JSON data or without (data NULL), under the tip and
  * moves the tip, in one commit. *id as for pi_branch_append_message, and so the errors. */
-int32_t pi_branch_append_custom_entry(pi_branch *branch,
+int32_t pi_branch_append_custom_entry(struct pi_branch *branch,
                                       const char *custom_type,
                                       size_t custom_type_len,
                                       const char *data,
@@ -1008,7 +1020,7 @@ int32_t pi_branch_append_custom_entry(pi_branch *branch,
 /* Finds entries on the branch's path, from its tip, newest first unless asked otherwise. scan may be NULL.
  * *entries is the caller's, to be freed with pi_entries_free. PI_UNKNOWN_BRANCH if the branch was deleted,
  * PI_UNKNOWN_ENTRY if its tip names no entry (a damaged file). */
-int32_t pi_branch_find_entries(const pi_branch *branch,
+int32_t pi_branch_find_entries(const struct pi_branch *branch,
                                const pi_branch_scan *scan,
                                pi_entries **entries,
                                const pi_context *context,
@@ -1017,7 +1029,7 @@ int32_t pi_branch_find_entries(const pi_branch *branch,
 /* The entries of pi_branch_find_entries one by one, read in pages along the path of the tip the branch has
  * now, which does not change. *cursor is the caller's, to be freed with pi_cursor_free. The context is looked
  * at once per page. Errors as pi_branch_find_entries. */
-int32_t pi_branch_entries(const pi_branch *branch,
+int32_t pi_branch_entries(const struct pi_branch *branch,
                           const pi_branch_scan *scan,
                           pi_cursor **cursor,
                           const pi_context *context,
@@ -1026,18 +1038,21 @@ int32_t pi_branch_entries(const pi_branch *branch,
 /* Reads all branches with their tips, names ascending. *branches is the caller's, to be freed with
  * pi_branches_free. */
 int32_t pi_session_branches(const pi_session *session,
-                            pi_branches **branches,
+                            struct pi_branches **branches,
                             const pi_context *context,
                             pi_error **error);
 
 /* How many branches there are. 0 for NULL. */
-size_t pi_branches_count(const pi_branches *branches);
+size_t pi_branches_count(const struct pi_branches *branches);
 
 /* Fills *view with the branch at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
-int32_t pi_branches_get(const pi_branches *branches, size_t index, pi_branch_info *view, size_t size);
+int32_t pi_branches_get(const struct pi_branches *branches,
+                        size_t index,
+                        struct pi_branch_info *view,
+                        size_t size);
 
 /* Frees the set and what was borrowed from it. Nothing for NULL. */
-void pi_branches_free(pi_branches *branches);
+void pi_branches_free(struct pi_branches *branches);
 
 /* ----------------------------------------------------------------------------------------------------
  * Writes
@@ -1047,23 +1062,26 @@ void pi_branches_free(pi_branches *branches);
  * ---------------------------------------------------------------------------------------------------- */
 
 /* Makes an empty batch. *writes is the caller's, to be freed with pi_writes_free. */
-int32_t pi_writes_new(pi_writes **writes, pi_error **error);
+int32_t pi_writes_new(struct pi_writes **writes, pi_error **error);
 
 /* How many writes were added. 0 for NULL. */
-size_t pi_writes_count(const pi_writes *writes);
+size_t pi_writes_count(const struct pi_writes *writes);
 
 /* Frees the batch. Nothing for NULL. */
-void pi_writes_free(pi_writes *writes);
+void pi_writes_free(struct pi_writes *writes);
 
 /* Adds an entry from its JSON object: id, parentId (null for a root), type, customType for custom entries, and
  * the type's payload fields. PI_INVALID_JSON, PI_INVALID_ID, PI_PENDING_ASSISTANT, PI_INVALID_ARGUMENT naming
  * the field. */
-int32_t pi_writes_insert_entry(pi_writes *writes, const char *entry, size_t entry_len, pi_error **error);
+int32_t pi_writes_insert_entry(struct pi_writes *writes,
+                               const char *entry,
+                               size_t entry_len,
+                               pi_error **error);
 
 /* Adds a message (a JSON object) under the entry parent_id (NULL for a root). The tip of a branch does not move
  * with it: set the value ("pi.branch.tip", branch name) in the same commit. The commit refuses what is wrong
  * with it. */
-int32_t pi_writes_insert_message(pi_writes *writes,
+int32_t pi_writes_insert_message(struct pi_writes *writes,
                                  const char *id,
                                  size_t id_len,
                                  const char *parent_id,
@@ -1074,7 +1092,7 @@ int32_t pi_writes_insert_message(pi_writes *writes,
 
 /* Adds an entry of the application's own type, with JSON data or without (data NULL), under the entry parent_id
  * (NULL for a root). As pi_writes_insert_message. */
-int32_t pi_writes_insert_custom_entry(pi_writes *writes,
+int32_t pi_writes_insert_custom_entry(struct pi_writes *writes,
                                       const char *id,
                                       size_t id_len,
                                       const char *parent_id,
@@ -1087,10 +1105,13 @@ int32_t pi_writes_insert_custom_entry(pi_writes *writes,
 
 /* Adds a row of the ledger from its JSON object: id, usage, adjustment?, entryId?, details?, and others, which
  * are kept. PI_INVALID_JSON, PI_INVALID_ID, PI_INVALID_ARGUMENT naming the field. */
-int32_t pi_writes_insert_usage(pi_writes *writes, const char *usage, size_t usage_len, pi_error **error);
+int32_t pi_writes_insert_usage(struct pi_writes *writes,
+                               const char *usage,
+                               size_t usage_len,
+                               pi_error **error);
 
 /* Adds the setting or replacing of a value. PI_INVALID_ADDRESS, PI_INVALID_JSON. */
-int32_t pi_writes_set_value(pi_writes *writes,
+int32_t pi_writes_set_value(struct pi_writes *writes,
                             const char *name_space,
                             size_t name_space_len,
                             const char *key,
@@ -1100,7 +1121,7 @@ int32_t pi_writes_set_value(pi_writes *writes,
                             pi_error **error);
 
 /* Adds the deletion of a value, which may be absent. PI_INVALID_ADDRESS. */
-int32_t pi_writes_delete_value(pi_writes *writes,
+int32_t pi_writes_delete_value(struct pi_writes *writes,
                                const char *name_space,
                                size_t name_space_len,
                                const char *key,
@@ -1108,7 +1129,7 @@ int32_t pi_writes_delete_value(pi_writes *writes,
                                pi_error **error);
 
 /* Adds the appending of an element to a list. PI_INVALID_ADDRESS, PI_INVALID_JSON. */
-int32_t pi_writes_append_list(pi_writes *writes,
+int32_t pi_writes_append_list(struct pi_writes *writes,
                               const char *name_space,
                               size_t name_space_len,
                               const char *key,
@@ -1118,7 +1139,7 @@ int32_t pi_writes_append_list(pi_writes *writes,
                               pi_error **error);
 
 /* Adds the deletion of a whole list, which may be absent. PI_INVALID_ADDRESS. */
-int32_t pi_writes_delete_list(pi_writes *writes,
+int32_t pi_writes_delete_list(struct pi_writes *writes,
                               const char *name_space,
                               size_t name_space_len,
                               const char *key,
@@ -1134,7 +1155,7 @@ int32_t pi_writes_delete_list(pi_writes *writes,
 
 /* A function that runs inside a mutation. It returns 0, or a negative number; error may be handed on to the
  * library's functions, so that what they fail with reaches the caller of pi_session_mutate. */
-typedef int32_t (*pi_mutate_function)(pi_mutation *mutation,
+typedef int32_t (*pi_mutate_function)(struct pi_mutation *mutation,
                                       const pi_context *context,
                                       void *user_data,
                                       pi_error **error);
@@ -1146,12 +1167,12 @@ typedef void (*pi_drop_function)(void *user_data);
  * freed on every path. PI_CLOSED, PI_CANCELLED, PI_DEADLINE_EXCEEDED; PI_NESTED_MUTATION if this thread holds
  * the line itself. */
 int32_t pi_mutation_begin(pi_session *session,
-                          pi_mutation **mutation,
+                          struct pi_mutation **mutation,
                           const pi_context *context,
                           pi_error **error);
 
 /* Reads those of count ids that exist. As pi_session_get_entries; PI_MUTATION_ENDED. */
-int32_t pi_mutation_get_entries(const pi_mutation *mutation,
+int32_t pi_mutation_get_entries(const struct pi_mutation *mutation,
                                 const char *const *ids,
                                 const size_t *id_lens,
                                 size_t count,
@@ -1160,7 +1181,7 @@ int32_t pi_mutation_get_entries(const pi_mutation *mutation,
                                 pi_error **error);
 
 /* Reads the entries on the path from the entry start. As pi_session_scan_branch; PI_MUTATION_ENDED. */
-int32_t pi_mutation_scan_branch(const pi_mutation *mutation,
+int32_t pi_mutation_scan_branch(const struct pi_mutation *mutation,
                                 const char *start,
                                 size_t start_len,
                                 const pi_branch_scan *scan,
@@ -1169,14 +1190,14 @@ int32_t pi_mutation_scan_branch(const pi_mutation *mutation,
                                 pi_error **error);
 
 /* Fills *stats with the totals of the session. As pi_session_stats; PI_MUTATION_ENDED. */
-int32_t pi_mutation_stats(const pi_mutation *mutation,
+int32_t pi_mutation_stats(const struct pi_mutation *mutation,
                           pi_stats *stats,
                           size_t size,
                           const pi_context *context,
                           pi_error **error);
 
 /* Reads the value at an address. As pi_session_get_value; PI_MUTATION_ENDED. */
-int32_t pi_mutation_get_value(const pi_mutation *mutation,
+int32_t pi_mutation_get_value(const struct pi_mutation *mutation,
                               const char *name_space,
                               size_t name_space_len,
                               const char *key,
@@ -1188,7 +1209,7 @@ int32_t pi_mutation_get_value(const pi_mutation *mutation,
 
 /* Reads the values of a namespace whose key starts with key_prefix. As pi_session_scan_values;
  * PI_MUTATION_ENDED. */
-int32_t pi_mutation_scan_values(const pi_mutation *mutation,
+int32_t pi_mutation_scan_values(const struct pi_mutation *mutation,
                                 const char *name_space,
                                 size_t name_space_len,
                                 const char *key_prefix,
@@ -1198,7 +1219,7 @@ int32_t pi_mutation_scan_values(const pi_mutation *mutation,
                                 pi_error **error);
 
 /* Reads elements of a list. As pi_session_read_list; PI_MUTATION_ENDED. */
-int32_t pi_mutation_read_list(const pi_mutation *mutation,
+int32_t pi_mutation_read_list(const struct pi_mutation *mutation,
                               const char *name_space,
                               size_t name_space_len,
                               const char *key,
@@ -1213,19 +1234,19 @@ int32_t pi_mutation_read_list(const pi_mutation *mutation,
  * time, also after a failed first; PI_MUTATION_ENDED; PI_DUPLICATE_ID, PI_MISSING_PARENT, PI_UNKNOWN_TARGET,
  * PI_PENDING_ASSISTANT, PI_RESERVED_ADDRESS, PI_INVALID_ID, PI_TOO_LARGE, PI_READ_ONLY, ... with nothing
  * written. Returns when the commit is durable. */
-int32_t pi_mutation_commit(pi_mutation *mutation,
+int32_t pi_mutation_commit(struct pi_mutation *mutation,
                            const pi_writes *writes,
-                           pi_commit_result **result,
+                           struct pi_commit_result **result,
                            const pi_context *context,
                            pi_error **error);
 
 /* Waits for an admitted commit, ends the mutation and releases the line. May be called again, and without a
  * commit before. The mutation is still to be freed. */
-int32_t pi_mutation_end(pi_mutation *mutation, pi_error **error);
+int32_t pi_mutation_end(struct pi_mutation *mutation, pi_error **error);
 
 /* Ends the mutation if need be, and frees it. Nothing for NULL. PI_MISUSE if it is no live one, or belongs to
  * pi_session_mutate. */
-int32_t pi_mutation_free(pi_mutation *mutation);
+int32_t pi_mutation_free(struct pi_mutation *mutation);
 
 /* Runs function on the mutation line, on the calling thread: begin, function, end, whatever function does. A
  * commit made before function failed stays. function reads, decides, commits at most once and returns 0; the
@@ -1242,23 +1263,23 @@ int32_t pi_session_mutate(pi_session *session,
                           pi_error **error);
 
 /* The first seq of the commit; of an empty commit the next one. */
-uint64_t pi_commit_result_first_seq(const pi_commit_result *result);
+uint64_t pi_commit_result_first_seq(const struct pi_commit_result *result);
 
 /* How many writes the commit had. 0 for NULL. */
-size_t pi_commit_result_count(const pi_commit_result *result);
+size_t pi_commit_result_count(const struct pi_commit_result *result);
 
 /* The seq of each write, in their order: pi_commit_result_count of them. Borrowed: valid until the result is
  * freed. NULL for NULL. */
-const uint64_t *pi_commit_result_seqs(const pi_commit_result *result);
+const uint64_t *pi_commit_result_seqs(const struct pi_commit_result *result);
 
 /* The one timestamp of all entries of the commit, Unix ms. */
-int64_t pi_commit_result_timestamp(const pi_commit_result *result);
+int64_t pi_commit_result_timestamp(const struct pi_commit_result *result);
 
 /* Fills *stats with the session's totals right after the commit; size is sizeof *stats. */
-int32_t pi_commit_result_stats(const pi_commit_result *result, pi_stats *stats, size_t size);
+int32_t pi_commit_result_stats(const struct pi_commit_result *result, pi_stats *stats, size_t size);
 
 /* Frees the result and what was borrowed from it. Nothing for NULL. */
-void pi_commit_result_free(pi_commit_result *result);
+void pi_commit_result_free(struct pi_commit_result *result);
 
 /* ----------------------------------------------------------------------------------------------------
  * For tests

@@ -1,12 +1,16 @@
 //! `include/pisession.h` is what the pinned cbindgen makes of the sources, section by section.
 //!
-//! With `PISESSION_WRITE_HEADER=1` the header is written in place of being compared.
+//! With `PISESSION_WRITE_HEADER=1` the header, and the list of its functions in `symbols.txt`, are written in
+//! place of being compared.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
 
 mod common;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 
 use cbindgen::{Builder, Config, DocumentationLength, DocumentationStyle, ItemType, Language, Style};
 use pisession::ErrorKind;
@@ -31,16 +35,26 @@ const SECTIONS: [&str; 12] = [
 
 #[test]
 fn the_committed_header_is_what_the_sources_say() {
-    let path = manifest().join("../include/pisession.h");
-    let fresh = header();
+    compare(&manifest().join("../include/pisession.h"), &header());
+}
+
+#[test]
+fn the_committed_list_of_symbols_is_that_of_the_header() {
+    let mut functions = header_functions(&header());
+    functions.sort();
+    compare(&manifest().join("symbols.txt"), &format!("{}\n", functions.join("\n")));
+}
+
+fn compare(path: &Path, fresh: &str) {
     if std::env::var_os("PISESSION_WRITE_HEADER").is_some() {
-        fs::write(&path, &fresh).unwrap();
+        fs::write(path, fresh).unwrap();
     }
-    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let committed = fs::read_to_string(path).unwrap_or_default();
     let line = committed.lines().zip(fresh.lines()).take_while(|(old, new)| old == new).count() + 1;
     assert!(
         committed == fresh,
-        "include/pisession.h differs from the sources at line {line}; run this test with PISESSION_WRITE_HEADER=1"
+        "{} differs from the sources at line {line}; run this test with PISESSION_WRITE_HEADER=1",
+        path.display()
     );
 }
 
@@ -145,7 +159,7 @@ fn banner(title: &str, text: &[&str]) -> String {
 fn generate(section: &str, items: &[ItemType]) -> String {
     let mut config = Config {
         language: Language::C,
-        style: Style::Type,
+        style: Style::Both,
         no_includes: true,
         documentation_style: DocumentationStyle::C,
         documentation_length: DocumentationLength::Full,

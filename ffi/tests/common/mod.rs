@@ -7,14 +7,14 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// The folder of this crate.
-pub fn manifest() -> PathBuf {
+pub(crate) fn manifest() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The folder that holds `libpisession.so` and `libpisession.a`, built as the tests were.
 ///
 /// Cargo does not build a C library for the tests of its own package, so it is asked to.
-pub fn library_folder() -> &'static Path {
+pub(crate) fn library_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
@@ -30,7 +30,7 @@ pub fn library_folder() -> &'static Path {
 }
 
 /// Runs a program; its output. Panics with all it said if it fails.
-pub fn run(command: &mut Command) -> String {
+pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
@@ -43,12 +43,12 @@ pub fn run(command: &mut Command) -> String {
 }
 
 /// Whether a program is there.
-pub fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
 /// The functions a header declares.
-pub fn header_functions(header: &str) -> Vec<String> {
+pub(crate) fn header_functions(header: &str) -> Vec<String> {
     let mut functions = Vec::new();
     let mut in_comment = false;
     for line in header.lines() {

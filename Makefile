@@ -51,7 +51,7 @@ install:
 	soname=$$(readelf -d $(built)/libpisession.so | sed -n 's/.*soname: \[\(.*\)\].*/\1/p') && \
 	ln -sf libpisession.so.$(version) $(into)/lib/$$soname && \
 	ln -sf $$soname $(into)/lib/libpisession.so
-	install -m 644 $(built)/libpisession.a $(into)/lib/
+	sh ffi/static-library.sh $(built)/libpisession.a ffi/symbols.txt $(into)/lib/libpisession.a
 	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@version@|$(version)|' include/pisession.pc.in > $(into)/lib/pkgconfig/pisession.pc
 
 # The Python environment: pinned tools, nothing outside the folder.

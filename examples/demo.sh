@@ -35,11 +35,15 @@ id=$(pisession ls sqlite:demo/sessions --json | sed -n 's/.*"id":"\([^"]*\)".*/\
 show pisession tree "sqlite:demo/sessions#$id"
 
 say "A C program and a Python program take turns on one new session, at the same time"
-NOTEBOOKS
+turns=5
+"$venv/bin/python" examples/python/notebook.py sqlite:demo/sessions notebook $turns &
+python=$!
+demo/notebook sqlite:demo/sessions notebook $turns
+wait $python
 
-say "What they wrote, from the command line"
+say "What they wrote: two branches of one tree"
+show pisession tree "sqlite:demo/sessions#notebook"
 show pisession ls sqlite:demo/sessions --details
-show pisession log "sqlite:demo/sessions#notebook"
 show pisession doctor sqlite:demo/sessions
 
 say "Done. Everything is in the folder demo; look around with target/release/pisession"

@@ -208,6 +208,7 @@ impl Run<'_> {
                     id: id.map(str::to_owned),
                     parent_session_id: args["parentSessionId"].as_str().map(str::to_owned),
                     cwd: args["cwd"].as_str().map(str::to_owned),
+                    ..CreateOptions::default()
                 },
                 ctx,
             )?,

@@ -83,3 +83,24 @@ pub use session::reader::SessionReader;
 pub use session::{BranchInfo, EntryQuery, Session};
 pub use sql::{Rows, SqlValue, sqlite_version};
 pub use storage::query::{BranchScan, LIST_LIMIT, LIST_LIMIT_MAX, ListRead, Order, PathOrder, UsageScan};
+
+/// The Rust code of the README and the book runs as doc tests.
+#[cfg(doctest)]
+mod book {
+    macro_rules! pages {
+        ($($name:ident = $path:literal,)*) => { $( #[doc = include_str!($path)] struct $name; )* };
+    }
+
+    pages! {
+        Readme = "../../README.md",
+        Start = "../../docs/index.md",
+        Concepts = "../../docs/concepts.md",
+        MutationLine = "../../docs/mutation-line.md",
+        Values = "../../docs/values.md",
+        Storage = "../../docs/storage.md",
+        Sql = "../../docs/sql.md",
+        Legacy = "../../docs/legacy.md",
+        Telemetry = "../../docs/telemetry.md",
+        Errors = "../../docs/errors.md",
+    }
+}

@@ -201,7 +201,7 @@ impl<'a> Writing<'a> {
             depth,
             parent.map(u64::cast_signed),
             jump.cast_signed(),
-            timestamp,
+            entry.made_at.unwrap_or(timestamp),
             entry.id,
             entry.custom_type,
             entry.payload.as_str(),

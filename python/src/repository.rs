@@ -63,8 +63,12 @@ impl Repository {
         let id_text = |id: &Option<Bound<'_, PyString>>| {
             optional_text(id.as_ref(), ErrorKind::InvalidId, "a session id").map(|id| id.map(str::to_owned))
         };
-        let options =
-            CreateOptions { id: id_text(&id)?, parent_session_id: id_text(&parent_session_id)?, cwd, ..CreateOptions::default() };
+        let options = CreateOptions {
+            id: id_text(&id)?,
+            parent_session_id: id_text(&parent_session_id)?,
+            cwd,
+            ..CreateOptions::default()
+        };
         Ok(Session::new(call(py, ctx, |ctx| self.0.create(&options, ctx))?))
     }
 

@@ -1,5 +1,6 @@
 //! The authority of one call: may it go on, until when, and whose span is its parent.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,19 @@ pub struct Context {
     token: Option<CancellationToken>,
     deadline: Option<Instant>,
     traceparent: Option<Arc<str>>,
+    interrupt: Option<Interrupt>,
+}
+
+/// How often a waiting call asks its interrupt check.
+const INTERRUPT_TICK: Duration = Duration::from_millis(50);
+
+#[derive(Clone)]
+struct Interrupt(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Interrupt")
+    }
 }
 
 impl Context {
@@ -80,6 +94,37 @@ impl Context {
         }
         self.traceparent = Some(traceparent.into());
         Ok(self)
+    }
+
+    /// The same context with a check that a blocking call asks, on its own thread, every 50 ms while it waits;
+    /// once it says true the waiting ends as if the context had been cancelled.
+    ///
+    /// For hosts that must look at something now and then, such as the signals of an interpreter. The check may
+    /// run code of the host, so it is only asked where nothing of the library is locked.
+    #[must_use]
+    pub fn with_interrupt(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.interrupt = Some(Interrupt(Arc::new(check)));
+        self
+    }
+
+    /// Asks the interrupt check: whether the waiting is to end. False without one.
+    ///
+    /// Not part of [`check`](Self::check), which is also called where something is locked.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(|interrupt| (interrupt.0)())
+    }
+
+    /// How long a blocking call may sleep before it looks at this context again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeadlineExceeded`].
+    pub(crate) fn sleep(&self) -> Result<Option<Duration>> {
+        let tick = self.interrupt.as_ref().map(|_| INTERRUPT_TICK);
+        let Some(deadline) = self.deadline else { return Ok(tick) };
+        match deadline.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => Ok(Some(tick.map_or(left, |tick| tick.min(left)))),
+            _ => Err(deadline_exceeded()),
+        }
     }
 
     /// Cancels every call that was given this context or a clone of it. No effect on the background.

@@ -60,12 +60,15 @@ mod storage;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
-pub use legacy::Legacy;
+pub use legacy::import::{Import, ImportOptions, ImportProgress, import_file};
+pub use legacy::report::{Legacy, Origin, Warning, WarningDetails, WarningKind};
+pub use legacy::{LegacyPolicy, OpenFileOptions, open_file};
 pub use model::entry::{Entry, EntryStructure, EntryType, NewEntry};
 pub use model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 pub use model::json::{Json, MAX_DEPTH, MAX_PAYLOAD};
 pub use model::usage::{Cost, NewUsage, Stats, Usage, UsageRow};
 pub use model::value::{Address, ListElement, StoredValue, Value, ValueList};
+pub use model::view::JsonView;
 pub use model::write::{CommitResult, Write};
 pub use repository::{
     CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, Repository, RepositoryOptions,
@@ -73,9 +76,31 @@ pub use repository::{
 };
 pub use session::backend::SessionMetadata;
 pub use session::branch::{Branch, NewNode};
+pub use session::check::{Finding, FindingKind};
 pub use session::entries::Entries;
 pub use session::mutation::{Mutation, Mutator};
 pub use session::reader::SessionReader;
 pub use session::{BranchInfo, EntryQuery, Session};
-pub use sql::{Rows, SqlValue};
+pub use sql::{Rows, SqlValue, sqlite_version};
 pub use storage::query::{BranchScan, LIST_LIMIT, LIST_LIMIT_MAX, ListRead, Order, PathOrder, UsageScan};
+
+/// The Rust code of the README and the book runs as doc tests.
+#[cfg(doctest)]
+mod book {
+    macro_rules! pages {
+        ($($name:ident = $path:literal,)*) => { $( #[doc = include_str!($path)] struct $name; )* };
+    }
+
+    pages! {
+        Readme = "../../README.md",
+        Start = "../../docs/index.md",
+        Concepts = "../../docs/concepts.md",
+        MutationLine = "../../docs/mutation-line.md",
+        Values = "../../docs/values.md",
+        Storage = "../../docs/storage.md",
+        Sql = "../../docs/sql.md",
+        Legacy = "../../docs/legacy.md",
+        Telemetry = "../../docs/telemetry.md",
+        Errors = "../../docs/errors.md",
+    }
+}

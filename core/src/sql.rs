@@ -23,3 +23,8 @@ pub struct Rows {
     /// The rows, each as long as `columns`.
     pub rows: Vec<Vec<SqlValue>>,
 }
+
+/// The version of the SQLite inside this library.
+pub fn sqlite_version() -> &'static str {
+    rusqlite::version()
+}

@@ -1,5 +1,8 @@
 //! The conformance cases (`tests/conformance`), run on the core, on every backend.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -205,6 +208,7 @@ impl Run<'_> {
                     id: id.map(str::to_owned),
                     parent_session_id: args["parentSessionId"].as_str().map(str::to_owned),
                     cwd: args["cwd"].as_str().map(str::to_owned),
+                    ..CreateOptions::default()
                 },
                 ctx,
             )?,

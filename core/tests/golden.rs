@@ -1,5 +1,8 @@
 //! The commits of the reference implementation's golden sessions, replayed on every backend, give their dumps.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -183,6 +183,8 @@ fn sessions_are_listed_and_keep_what_they_hold_across_close_and_open() {
             id: Some("second".to_owned()),
             parent_session_id: Some("parent".to_owned()),
             cwd: Some("/some/folder".to_owned()),
+            created_at: Some(1_700_000_000_123),
+            legacy_parent_session_path: Some("/old/file.jsonl".to_owned()),
         };
         let second = repository.create(&options, &ctx()).unwrap();
         for state in ["open", "closed"] {
@@ -484,6 +486,10 @@ fn a_file_that_is_no_container_is_left_as_it_is() {
         assert_eq!(kind(repository.create(&with_id("a"), &ctx())), ErrorKind::NotASession);
         assert_eq!(fs::read(&place.path).unwrap(), bytes);
     }
+    let place = Place::container();
+    std::os::unix::fs::symlink("nowhere", &place.path).unwrap();
+    assert_eq!(kind(place.repository().create(&with_id("a"), &ctx())), ErrorKind::NotASession);
+    assert_eq!(place.files(), BTreeSet::from([place.path.clone()]));
 }
 
 #[test]
@@ -513,6 +519,12 @@ fn two_files_of_one_id_are_told_apart_by_their_paths() {
     sessions[0].set_name(Some("changed"), &ctx()).unwrap();
     assert_eq!(sessions[1].name(&ctx()).unwrap().as_deref(), Some("original"));
     drop(sessions);
+    // Replaced in its place, a file is looked into again.
+    fs::remove_file(place.path.join("b.sqlite")).unwrap();
+    fs::copy(place.path.join("a.sqlite"), place.path.join("b.sqlite")).unwrap();
+    let error = repository.open("a", &ctx()).unwrap_err();
+    assert!(error.message().contains("a.sqlite, b.sqlite, copy.sqlite"), "{error}");
+    fs::remove_file(place.path.join("b.sqlite")).unwrap();
     // A file counts for the id it holds, also under another name.
     fs::remove_file(place.path.join("a.sqlite")).unwrap();
     let session = repository.open("a", &ctx()).unwrap();
@@ -576,11 +588,19 @@ fn delete_leaves_no_file() {
 #[test]
 fn looking_leaves_no_file_in_a_folder_that_cannot_be_written() {
     use std::os::unix::fs::PermissionsExt as _;
-    for place in on_disk() {
+    // Dropped, a session leaves its log behind, as a crash does.
+    for (place, crashes) in [Place::folder(), Place::container(), Place::folder(), Place::container()]
+        .into_iter()
+        .zip([false, false, true, true])
+    {
+        let case = format!("{}, {crashes}", place.name);
         let repository = place.repository();
         let session = create(&repository, "a");
         session.set_name(Some("name"), &ctx()).unwrap();
-        session.close(&ctx()).unwrap();
+        if !crashes {
+            session.close(&ctx()).unwrap();
+        }
+        drop(session);
         let files = place.files();
         let folder =
             if place.path.is_dir() { place.path.clone() } else { place.path.parent().unwrap().into() };
@@ -588,12 +608,12 @@ fn looking_leaves_no_file_in_a_folder_that_cannot_be_written() {
         permit(0o555);
         let repository = place.repository();
         let listed = repository.list(&ListOptions { details: true }, &ctx()).unwrap();
-        assert_eq!(listed[0].name.as_deref(), Some("name"), "{}", place.name);
+        assert_eq!(listed[0].name.as_deref(), Some("name"), "{case}");
         let reader = repository.open_read_only("a", &ctx()).unwrap();
-        assert_eq!(reader.name(&ctx()).unwrap().as_deref(), Some("name"));
-        assert_eq!(place.files(), files, "{}: while it is open", place.name);
+        assert_eq!(reader.name(&ctx()).unwrap().as_deref(), Some("name"), "{case}");
+        assert_eq!(place.files(), files, "{case}: while it is open");
         reader.close(&ctx()).unwrap();
-        assert_eq!(place.files(), files, "{}", place.name);
+        assert_eq!(place.files(), files, "{case}");
         permit(0o755);
     }
 }
@@ -633,11 +653,17 @@ fn what_a_crash_left_is_swept_at_the_next_create() {
     ] {
         fs::write(place.path.join(left), "4194304 1 nowhere\n").unwrap();
     }
-    // Being made by a process that lives.
-    let made = [place.path.join("open.sqlite.0123456789ab.new"), place.path.join("notes.txt")];
+    // Being made by a process that lives: one under the lock of its target, one under its own.
+    let made = [
+        place.path.join("open.sqlite.0123456789ab.new"),
+        place.path.join("backup.db.0123456789ab.new"),
+        place.path.join("notes.txt"),
+    ];
     for path in &made {
         fs::write(path, "kept").unwrap();
     }
+    let held = fs::File::open(&made[1]).unwrap();
+    held.lock().unwrap();
     create_closed(&place.repository(), "new");
     let mut expected = files;
     expected.extend(made);
@@ -773,6 +799,7 @@ fn a_uri_names_a_place_or_is_refused() {
         let repository =
             open_repository(&format!("sqlite:{}", at(name).display()), RepositoryOptions::default()).unwrap();
         let session = repository.create(&with_id("a"), &ctx()).unwrap();
+        session.close(&ctx()).unwrap();
         session.metadata().path.as_ref().unwrap() == &at(name)
     };
     for (name, is_container) in [

@@ -1,5 +1,8 @@
 //! The mutation line under concurrency, through the public surface, on every backend.
 
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use std::future::Future;
@@ -10,44 +13,17 @@ use std::task::{Context as TaskContext, Poll, Waker};
 use std::time::Duration;
 
 use pisession::{
-    Address, BranchScan, Context, CreateOptions, Error, ErrorKind, Json, ListRead, Mutation, NewEntry,
-    Session, SessionReader, Write,
+    Address, BranchScan, Context, CreateOptions, Error, ErrorKind, Json, ListRead, NewEntry, Session,
+    SessionReader, Write,
 };
 
-use support::{address, background, json, on_every_backend, on_every_session, user, wait_until};
-
-fn set(key: &str, number: u64) -> Write {
-    Write::SetValue(address(key), Json::of(&number).unwrap())
-}
-
-fn number(reader: &impl SessionReader, key: &str) -> Option<u64> {
-    reader.get_value(&address(key), &background()).unwrap().map(|stored| stored.value.read().unwrap())
-}
-
-/// Reads, decides and writes: one more than what is there.
-fn increment(session: &Session) -> Result<(), Error> {
-    session.mutate(
-        |mutator, ctx| {
-            let next = number(mutator, "count").unwrap_or(0) + 1;
-            mutator.commit(&[set("count", next)], ctx).map(drop)
-        },
-        &background(),
-    )
-}
-
-/// A mutation that neither this thread nor any task began or used: others wait for it like strangers.
-fn begun_elsewhere(session: &Session) -> Mutation {
-    std::thread::scope(|threads| threads.spawn(|| session.begin_mutation(&background())).join())
-        .unwrap()
-        .unwrap()
-}
+use support::{
+    address, background, begun_elsewhere, increment, json, number, on_every_backend, on_every_session,
+    runtime, set, user, wait_until,
+};
 
 fn poll_once<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     future.poll(&mut TaskContext::from_waker(Waker::noop()))
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }
 
 #[test]
@@ -347,135 +323,6 @@ fn check_whole(session: &Session, before: u64) -> u64 {
     round
 }
 
-/// Every call that needs the line.
-fn writers(session: &Session) -> Vec<(&'static str, Result<(), Error>)> {
-    let ctx = background();
-    let place = address("nested");
-    vec![
-        ("begin_mutation", session.begin_mutation(&ctx).map(drop)),
-        ("mutate", session.mutate(|_, _| Ok::<_, Error>(()), &ctx)),
-        ("set_value", session.set_value(&place, &Json::null(), &ctx)),
-        ("delete_value", session.delete_value(&place, &ctx)),
-        ("append_list", session.append_list(&place, &Json::null(), &ctx)),
-        ("delete_list", session.delete_list(&place, &ctx)),
-        ("set_name", session.set_name(Some("n"), &ctx)),
-        ("set_label", session.set_label("e", Some("l"), &ctx)),
-        ("create_branch", session.create_branch("nested", None, &ctx).map(drop)),
-        ("close", session.close(&ctx)),
-    ]
-}
-
-fn assert_all_nested(session: &Session) {
-    for (name, result) in writers(session) {
-        assert_eq!(result.unwrap_err().kind(), ErrorKind::NestedMutation, "{name}");
-    }
-}
-
-#[test]
-fn a_writer_inside_a_mutation_of_its_thread_is_refused() {
-    on_every_session(|session| {
-        session
-            .mutate(
-                |mutator, ctx| {
-                    assert_all_nested(session);
-                    mutator.commit(&[set("a", 1)], ctx)?;
-                    assert_all_nested(&session.clone());
-                    Ok::<_, Error>(())
-                },
-                &background(),
-            )
-            .unwrap();
-        assert_eq!(session.next_seq(&background()).unwrap(), 2);
-        increment(session).unwrap();
-    });
-}
-
-#[test]
-fn a_scope_belongs_to_the_thread_that_last_used_it() {
-    on_every_session(|session| {
-        let mutation = begun_elsewhere(session);
-        mutation.stats(&background()).unwrap();
-        assert_all_nested(session);
-        std::thread::scope(|threads| {
-            threads.spawn(|| {
-                mutation.commit(&[], &background()).unwrap();
-                assert_all_nested(session);
-            });
-        });
-        let soon = Context::background().with_timeout(Duration::from_millis(5));
-        assert_eq!(session.set_name(None, &soon).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
-    });
-}
-
-#[test]
-fn a_blocking_writer_inside_an_async_mutation_is_refused() {
-    on_every_session(|session| {
-        let nested = |session: Session| async move {
-            let plan = |_: &pisession::Mutator, _: &Context| {
-                assert_all_nested(&session);
-                Ok::<_, Error>(())
-            };
-            session.mutate_async(plan, &background()).await.unwrap();
-        };
-        runtime().block_on(nested(session.clone()));
-        let runtime = runtime();
-        runtime.block_on(runtime.spawn(nested(session.clone()))).unwrap();
-        increment(session).unwrap();
-    });
-}
-
-#[test]
-fn an_async_writer_inside_a_scope_of_its_task_is_refused() {
-    on_every_session(|session| {
-        let nested = |session: Session| async move {
-            let ctx = background();
-            let mutation = session.begin_mutation_async(&ctx).await.unwrap();
-            let refused = session.begin_mutation_async(&ctx).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::NestedMutation);
-            // Use marks the thread as well and must not hide the task.
-            mutation.stats(&ctx).unwrap();
-            let refused = session.mutate_async(|_, _| Ok::<_, Error>(()), &ctx).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::NestedMutation);
-            assert_all_nested(&session);
-            mutation.end();
-            drop(session.begin_mutation_async(&ctx).await.unwrap());
-        };
-        runtime().block_on(nested(session.clone()));
-        let runtime = runtime();
-        runtime.block_on(runtime.spawn(nested(session.clone()))).unwrap();
-    });
-}
-
-#[test]
-fn another_task_of_the_same_thread_waits_its_turn() {
-    on_every_session(|session| {
-        let runtime = runtime();
-        runtime.block_on(async {
-            let ctx = background();
-            let mutation = session.begin_mutation_async(&ctx).await.unwrap();
-            mutation.commit(&[set("count", 1)], &ctx).unwrap();
-            let other = session.clone();
-            let started = std::sync::Arc::new(AtomicBool::new(false));
-            let note = std::sync::Arc::clone(&started);
-            let waiter = tokio::spawn(async move {
-                note.store(true, Ordering::Relaxed);
-                let plan = |mutator: &pisession::Mutator, ctx: &Context| {
-                    let next = number(mutator, "count").unwrap_or(0) + 1;
-                    mutator.commit(&[set("count", next)], ctx)
-                };
-                other.mutate_async(plan, &background()).await.unwrap();
-            });
-            while !started.load(Ordering::Relaxed) {
-                tokio::task::yield_now().await;
-            }
-            assert!(!waiter.is_finished());
-            mutation.end();
-            waiter.await.unwrap();
-        });
-        assert_eq!(number(session, "count"), Some(2));
-    });
-}
-
 #[test]
 fn a_panic_in_the_function_frees_the_line_and_reaches_the_caller() {
     on_every_session(|session| {
@@ -619,6 +466,23 @@ fn close_is_bounded_by_its_context_and_can_be_called_again() {
         mutation.commit(&[set("a", 1)], &background()).unwrap();
         drop(mutation);
         session.close(&background()).unwrap();
+    });
+}
+
+#[test]
+fn a_close_that_returned_has_released_the_session() {
+    on_every_backend(|repository| {
+        let created = repository.create(&CreateOptions::default(), &background()).unwrap();
+        let id = created.id().to_owned();
+        let mut session = created;
+        for _ in 0..50 {
+            let reopened = std::thread::scope(|threads| {
+                threads.spawn(|| session.close(&background()).unwrap());
+                session.close(&background()).unwrap();
+                repository.open(&id, &background())
+            });
+            session = reopened.unwrap();
+        }
     });
 }
 

@@ -124,6 +124,24 @@ fn the_other_process() {
                 repository.delete(&id, &ctx()).unwrap();
             }
         }
+        "descriptors" => {
+            let here = repository(path);
+            let rounds = |count: usize| {
+                for _ in 0..count {
+                    let session = here.open("a", &ctx()).unwrap();
+                    let reader = here.open_read_only("a", &ctx()).unwrap();
+                    session.set_name(Some("x"), &ctx()).unwrap();
+                    reader.name(&ctx()).unwrap();
+                    assert!(is_busy(&here.open("a", &ctx())));
+                    here.list(&ListOptions { details: true }, &ctx()).unwrap();
+                    session.close(&ctx()).unwrap();
+                    reader.close(&ctx()).unwrap();
+                }
+                std::fs::read_dir("/proc/self/fd").unwrap().count()
+            };
+            let before = rounds(3);
+            println!("@counted {before} {}", rounds(100));
+        }
         "race" => {
             println!("@ready");
             wait_for_the_end();
@@ -205,6 +223,19 @@ fn a_killed_writer_frees_its_session() {
         let session = here.open("a", &ctx()).unwrap();
         assert_eq!(session.name(&ctx()).unwrap().as_deref(), Some("from the other"), "{}", path.display());
         session.close(&ctx()).unwrap();
+    }
+}
+
+#[test]
+fn opening_and_closing_a_hundred_times_keeps_no_descriptor() {
+    let (_folder, paths) = places();
+    for path in paths {
+        repository(&path).create(&with_id("a"), &ctx()).unwrap().close(&ctx()).unwrap();
+        let mut other = Other::start("descriptors", &path);
+        let counted = other.hears("counted");
+        let (before, after) = counted.split_once(' ').unwrap();
+        assert_eq!(before, after, "{}", path.display());
+        other.end();
     }
 }
 

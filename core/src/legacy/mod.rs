@@ -1,5 +1,210 @@
-//! Session files of versions 1, 2 and 3: read as sessions, imported, never written in place.
+//! Session files of versions 1, 2 and 3: read as sessions, copied, imported, never written in place.
+//!
+//! Nearly all session files of coding agents are of these versions, and the programs that own them read
+//! nothing newer. So opening never writes to the file, and what a write does is the caller's choice at open.
 
-/// What reading an old file found.
+mod detect;
+pub(crate) mod import;
+mod lines;
+mod nodes;
+mod payload;
+mod print;
+pub(crate) mod report;
+mod same;
+mod scan;
+mod storage;
+mod times;
+mod tree;
+mod values;
+mod writes;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::legacy::scan::{Opened, Progress, Scanned};
+use crate::legacy::storage::{LegacyStorage, Stamp};
+use crate::legacy::writes::Source;
+use crate::model::id::UuidV7;
+use crate::repository::{CreateOptions, Repository};
+use crate::session::Session;
+use crate::session::backend::{LocalSession, SessionMetadata};
+
+pub(crate) use report::Legacy;
+
+/// What a commit does to a session whose file is of version 1 to 3.
 #[derive(Debug, Clone, Default)]
-pub struct Legacy {}
+pub enum LegacyPolicy {
+    /// It is refused: the file is only read.
+    #[default]
+    ReadOnly,
+    /// Opening makes a new session in this repository, whole, with a new id and the old one as its parent;
+    /// commits go there. The file stays as it is.
+    Copy(Repository),
+}
+
+/// How a session file is opened. Default: leniently, for reading.
+#[derive(Debug, Clone, Default)]
+pub struct OpenFileOptions {
+    /// Refuse a file whose structure is damaged, at its first damage, in place of warning of it.
+    pub strict: bool,
+    /// Go on although the file is damaged: needed to copy from one that is.
+    pub salvage: bool,
+    /// What a commit does.
+    pub legacy: LegacyPolicy,
+}
+
+/// Opens the session file at `path`, whatever it is called: what it is, is told by its first JSON objects.
+///
+/// Files of versions 1, 2 and 3 are read as they are and never written; [`Session::legacy`] tells what was
+/// found in them, and [`OpenFileOptions::legacy`] says where commits go. Ids of their entries are the same at
+/// every open. Memory follows the number of entries, not their size: payloads are read when asked for. If
+/// the file changes after it was opened, reads fail with `FileChanged`.
+///
+/// ```no_run
+/// use pisession::{Context, SessionReader, open_file};
+///
+/// let ctx = Context::background();
+/// let session = open_file("session.jsonl", &Default::default(), &ctx)?;
+/// for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
+///     eprintln!("{warning}");
+/// }
+/// println!("{} messages", session.stats(&ctx)?.message_count);
+/// # Ok::<(), pisession::Error>(())
+/// ```
+///
+/// # Errors
+/// [`NotASession`](ErrorKind::NotASession) for anything else, naming the dialect of other programs' files;
+/// [`Unsupported`](ErrorKind::Unsupported) for files of format 4 and SQLite databases;
+/// [`Corrupt`](ErrorKind::Corrupt) with line and offset for a damaged file in strict reading, and when it
+/// shall be copied without `salvage`; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a file of a
+/// version above 3 shall be copied; [`Io`](ErrorKind::Io); what creating a session and a commit fail with.
+pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
+    let span = tracing::debug_span!("pisession.open", traceparent = ctx.traceparent());
+    let _entered = span.enter();
+    let copies = matches!(options.legacy, LegacyPolicy::Copy(_));
+    let file = read(path.as_ref(), options.strict, copies, &|_| (), ctx)?;
+    match &options.legacy {
+        LegacyPolicy::ReadOnly => {
+            let ids = Arc::new(UuidV7::default());
+            let storage = Box::new(file.storage);
+            let local = LocalSession::new(file.metadata, ids, storage, None, Some(file.legacy));
+            Ok(Session::new(Arc::new(local)))
+        }
+        LegacyPolicy::Copy(repository) => {
+            file.check_may_be_written(options.salvage)?;
+            copy(file, repository, ctx)
+        }
+    }
+}
+
+fn copy(file: OldFile, repository: &Repository, ctx: &Context) -> Result<Session> {
+    let options = CreateOptions {
+        parent_session_id: Some(file.metadata.id.clone()),
+        cwd: file.metadata.cwd.clone(),
+        ..CreateOptions::default()
+    };
+    let session = repository.create(&options, ctx)?;
+    match import::write(&Source::new(&file), &session, 0, &|_| (), ctx) {
+        Ok(()) => {
+            session.set_legacy(file.legacy);
+            Ok(session)
+        }
+        Err(error) => Err(import::give_up(error, &session, repository)),
+    }
+}
+
+/// A file that was read.
+struct OldFile {
+    metadata: SessionMetadata,
+    storage: LegacyStorage,
+    legacy: Legacy,
+    in_file_order: bool,
+    sha256: Option<[u8; 32]>,
+}
+
+impl OldFile {
+    /// Whether another session may be written from it.
+    fn check_may_be_written(&self, salvage: bool) -> Result<()> {
+        if self.legacy.version > 3 {
+            return Err(Error::new(
+                ErrorKind::UnsupportedVersion,
+                "the session file is of a version newer than 3; it can be read, but nothing is written from it",
+            )
+            .with_path(&self.storage.path)
+            .with_hint("use a newer release of this library"));
+        }
+        match self.legacy.first_damage() {
+            Some(damage) if !salvage => Err(Error::new(
+                ErrorKind::Corrupt,
+                format!("the session file is damaged ({}): {}", damage.kind, damage.message()),
+            )
+            .with_path(&self.storage.path)
+            .with_line(damage.line, damage.offset)
+            .with_hint("ask for `salvage` to write what can be read of it")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Reads the file at `path`. With `hash`, also its SHA-256.
+fn read(path: &Path, strict: bool, hash: bool, progress: Progress<'_>, ctx: &Context) -> Result<OldFile> {
+    ctx.check()?;
+    let path = std::path::absolute(path)
+        .map_err(|error| Error::io("cannot find the session file", error).with_path(path))?;
+    let io = |error| Error::io("cannot open the session file", error).with_path(&path);
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    if !std::fs::metadata(&path).map_err(io)?.is_file() {
+        return Err(
+            Error::new(ErrorKind::NotASession, "a session is kept in a regular file").with_path(&path)
+        );
+    }
+    let file = File::open(&path).map_err(io)?;
+    let metadata = file.metadata().map_err(io)?;
+    let stamp = Stamp::of(&metadata);
+    let mut scanned = match scan::scan(&path, &file, stamp.size(), hash, progress, ctx)? {
+        Opened::Legacy(scanned) => *scanned,
+        Opened::Format4 => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "the file is a session of format 4 as JSON lines, which this release does not read",
+            )
+            .with_path(&path));
+        }
+    };
+    let tree = tree::resolve(&mut scanned);
+    if strict && let Some(error) = strict_error(&path, &scanned) {
+        return Err(error);
+    }
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let metadata = session_metadata(&path, &scanned, modified.map_or(0, |since| since.as_millis() as i64));
+    let sha256 = scanned.sha256;
+    let (storage, legacy) = LegacyStorage::new(path, file, stamp, scanned, &tree)?;
+    Ok(OldFile { metadata, storage, legacy, in_file_order: tree.in_file_order, sha256 })
+}
+
+fn strict_error(path: &Path, scanned: &Scanned) -> Option<Error> {
+    let damage = scanned.warnings.iter().find(|warning| warning.kind.is_damage())?;
+    let message = format!("{}: {}", damage.kind, damage.message());
+    let error = Error::new(ErrorKind::Corrupt, message).with_path(path).with_line(damage.line, damage.offset);
+    Some(error.with_hint("open it without `strict` to read what can be read of it"))
+}
+
+fn session_metadata(path: &Path, scanned: &Scanned, modified: i64) -> SessionMetadata {
+    let header = &scanned.header;
+    let parent = header.parent.as_deref();
+    let parent_id = parent.and_then(|parent| detect::session_id(&detect::resolve(path, parent)));
+    let first_entry = scanned.nodes.first().map(|node| node.time).filter(|time| *time > 0);
+    SessionMetadata {
+        id: header.id.clone(),
+        created_at: header.created_at.or(first_entry).unwrap_or(modified),
+        storage_version: 1,
+        cwd: Some(header.cwd.clone()),
+        legacy_parent_session_path: parent.filter(|_| parent_id.is_none()).map(str::to_owned),
+        parent_session_id: parent_id,
+        path: Some(PathBuf::from(path)),
+    }
+}

@@ -55,6 +55,8 @@ pub struct NewEntry {
     pub(crate) entry_type: EntryType,
     pub(crate) custom_type: Option<String>,
     pub(crate) payload: Json,
+    /// When it was made, for an entry that comes as it is from an older file; else its commit says.
+    pub(crate) made_at: Option<i64>,
 }
 
 impl NewEntry {
@@ -66,6 +68,7 @@ impl NewEntry {
             entry_type: EntryType::Message,
             custom_type: None,
             payload: Json::trusted(format!("{{\"message\":{message}}}")),
+            made_at: None,
         }
     }
 
@@ -84,6 +87,7 @@ impl NewEntry {
             payload: Json::trusted(
                 data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{data}}}")),
             ),
+            made_at: None,
         }
     }
 
@@ -104,6 +108,7 @@ impl NewEntry {
             entry_type,
             custom_type: custom_type.map(str::to_owned),
             payload,
+            made_at: None,
         };
         entry.check()?;
         Ok(entry)
@@ -126,7 +131,7 @@ impl NewEntry {
         let (place, structure) = Place::of(fields)?;
         let payload = Json::trusted(rest_object(fields, structure));
         let Place { id, parent_id, entry_type, custom_type } = place;
-        let entry = Self { id, parent_id, entry_type, custom_type, payload };
+        let entry = Self { id, parent_id, entry_type, custom_type, payload, made_at: None };
         entry.check()?;
         Ok(entry)
     }
@@ -168,8 +173,12 @@ impl NewEntry {
         {
             return Err(invalid(format!("cannot have the structural field '{name}' in its payload")));
         }
-        check_payload(self.entry_type, &fields.0).map_err(|what| invalid(what))?;
-        if self.entry_type == EntryType::Message && is_pending(fields.get("message").unwrap_or_default()) {
+        check_payload(self.entry_type, &fields.0).map_err(invalid)?;
+        // What an older file holds is kept as it is.
+        if self.made_at.is_none()
+            && self.entry_type == EntryType::Message
+            && is_pending(fields.get("message").unwrap_or_default())
+        {
             return Err(Error::new(
                 ErrorKind::PendingAssistant,
                 "an assistant message whose stopReason is 'pending' cannot be stored",

@@ -5,4 +5,5 @@ pub(crate) mod id;
 pub(crate) mod json;
 pub(crate) mod usage;
 pub(crate) mod value;
+pub(crate) mod view;
 pub(crate) mod write;

@@ -21,6 +21,24 @@ pub struct Cost {
     pub total: f64,
 }
 
+impl Cost {
+    fn lenient(text: &str) -> Self {
+        let mut cost = Self::default();
+        for member in Members::of(text).unwrap_or_default().0 {
+            let number = number_of(member.value).unwrap_or(0.0);
+            match &*member.name() {
+                "input" => cost.input = number,
+                "output" => cost.output = number,
+                "cacheRead" => cost.cache_read = number,
+                "cacheWrite" => cost.cache_write = number,
+                "total" => cost.total = number,
+                _ => {}
+            }
+        }
+        cost
+    }
+}
+
 /// Tokens and costs of a request, or the sums of many. Counters are doubles, as in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
@@ -66,26 +84,23 @@ impl Usage {
 
     /// The usage object in `text`; what is absent or no number counts 0. None if `text` is no object.
     pub(crate) fn lenient(text: &str) -> Option<Self> {
-        let fields = Members::of(text)?;
-        let cost = fields.get("cost").and_then(Members::of).unwrap_or_default();
-        let field = |name| fields.number(name).unwrap_or(0.0);
-        let costs = |name| cost.number(name).unwrap_or(0.0);
-        Some(Self {
-            input: field("input"),
-            output: field("output"),
-            cache_read: field("cacheRead"),
-            cache_write: field("cacheWrite"),
-            cache_write_1h: fields.number("cacheWrite1h"),
-            reasoning: fields.number("reasoning"),
-            total_tokens: field("totalTokens"),
-            cost: Cost {
-                input: costs("input"),
-                output: costs("output"),
-                cache_read: costs("cacheRead"),
-                cache_write: costs("cacheWrite"),
-                total: costs("total"),
-            },
-        })
+        // One pass: old files hold one such object in every second line. Of equal keys the last one counts.
+        let mut usage = Self::default();
+        for member in Members::of(text)?.0 {
+            let number = || number_of(member.value);
+            match &*member.name() {
+                "input" => usage.input = number().unwrap_or(0.0),
+                "output" => usage.output = number().unwrap_or(0.0),
+                "cacheRead" => usage.cache_read = number().unwrap_or(0.0),
+                "cacheWrite" => usage.cache_write = number().unwrap_or(0.0),
+                "cacheWrite1h" => usage.cache_write_1h = number(),
+                "reasoning" => usage.reasoning = number(),
+                "totalTokens" => usage.total_tokens = number().unwrap_or(0.0),
+                "cost" => usage.cost = Cost::lenient(member.value),
+                _ => {}
+            }
+        }
+        Some(usage)
     }
 
     /// The usage object in `text`, whole: every counter that is not optional must be a number.
@@ -151,7 +166,8 @@ pub struct NewUsage {
 }
 
 impl NewUsage {
-    /// A row with `usage`, about the entry `entry_id` where there is one.
+    /// A row with `usage`, about the entry `entry_id` where there is one. Counters that are not finite are
+    /// stored as `null` and count 0.
     pub fn new(id: impl Into<String>, usage: &Usage, entry_id: Option<&str>) -> Self {
         let mut payload = format!("{{\"usage\":{},\"adjustment\":false", usage.to_json());
         if let Some(entry_id) = entry_id {
@@ -159,7 +175,10 @@ impl NewUsage {
             push_quoted(&mut payload, entry_id);
         }
         payload.push('}');
-        Self { id: id.into(), usage: *usage, payload: Json::trusted(payload) }
+        let payload = Json::trusted(payload);
+        // What will be read again: JSON has neither infinite numbers nor a negative zero of its own.
+        let usage = payload.get("usage").and_then(Usage::lenient).unwrap_or_default();
+        Self { id: id.into(), usage, payload }
     }
 
     /// A row from its JSON object: `id`, `usage`, `adjustment?`, `entryId?`, `details?`, and others, which are kept.

@@ -7,13 +7,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::check_id;
+use crate::storage::sqlite::TEMPORARY_SUFFIX;
 
 /// How the name of a session's file ends.
 pub(crate) const SESSION: &str = ".sqlite";
 /// How the name of a lock file ends, appended to the name of what it locks.
 pub(crate) const LOCK: &str = ".lock";
-/// How the name of a database file that is still being made ends: `<final name>.<random>.new`.
-pub(crate) const DRAFT: &str = ".new";
 /// What SQLite appends to a database's name for the files beside it.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 
@@ -52,7 +51,7 @@ pub(crate) fn encode(id: &str) -> Result<String> {
 /// under that name; none if the name is not of that kind.
 pub(crate) fn target_of_draft(name: &str) -> Option<&str> {
     let draft = SIDE_FILES.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    let (target, random) = draft.strip_suffix(DRAFT)?.rsplit_once('.')?;
+    let (target, random) = draft.strip_suffix(TEMPORARY_SUFFIX)?.rsplit_once('.')?;
     let is_random = random.len() == 12 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_random && !target.is_empty()).then_some(target)
 }

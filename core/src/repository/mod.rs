@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 use crate::model::json::MAX_PAYLOAD;
+use crate::process::Process;
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
 
@@ -70,6 +71,25 @@ pub struct CreateOptions {
     pub parent_session_id: Option<String>,
     /// The working folder it is for.
     pub cwd: Option<String>,
+    /// When it was made, Unix ms, for a session that comes from elsewhere; none for now.
+    pub created_at: Option<i64>,
+    /// The file of an old session it came from, where that has no id here.
+    pub legacy_parent_session_path: Option<String>,
+}
+
+impl CreateOptions {
+    /// What the new session will say of itself, in a repository that works so.
+    pub(crate) fn metadata(&self, repository: &RepositoryOptions) -> SessionMetadata {
+        SessionMetadata {
+            id: self.id.clone().unwrap_or_else(|| repository.session_ids().next(None)),
+            created_at: self.created_at.unwrap_or_else(|| repository.clock.now()),
+            storage_version: 1,
+            cwd: self.cwd.clone(),
+            parent_session_id: self.parent_session_id.clone(),
+            legacy_parent_session_path: self.legacy_parent_session_path.clone(),
+            path: None,
+        }
+    }
 }
 
 /// May the session be written?
@@ -189,6 +209,7 @@ pub struct Repository {
     backend: Arc<dyn Backend>,
     uri: Arc<str>,
     options: Arc<RepositoryOptions>,
+    process: Process,
 }
 
 /// Opens the repository that `uri` names: `memory:` (a new one each time), `sqlite:PATH` (a folder of one
@@ -225,7 +246,7 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
         }
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
-    Ok(Repository { backend, uri: uri.into(), options })
+    Ok(Repository { backend, uri: uri.into(), options, process: Process::current() })
 }
 
 impl Repository {
@@ -244,6 +265,7 @@ impl Repository {
     /// # Errors
     /// [`SessionExists`](ErrorKind::SessionExists), [`InvalidId`](ErrorKind::InvalidId).
     pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        self.process.check()?;
         ctx.check()?;
         for id in [&options.id, &options.parent_session_id].into_iter().flatten() {
             crate::model::id::check_id(id)?;
@@ -279,6 +301,7 @@ impl Repository {
         options: &OpenOptions,
         ctx: &Context,
     ) -> Result<Session> {
+        self.process.check()?;
         ctx.check()?;
         let session = session.into();
         crate::model::id::check_id(session.id)?;
@@ -293,6 +316,7 @@ impl Repository {
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the place itself cannot be read.
     pub fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
+        self.process.check()?;
         ctx.check()?;
         let mut listed = self.backend.list(options, ctx)?;
         listed.sort_by(|a, b| {
@@ -315,6 +339,7 @@ impl Repository {
     /// # Errors
     /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession).
     pub fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+        self.process.check()?;
         ctx.check()?;
         crate::model::id::check_id(id)?;
         self.backend.delete(id, ctx)
@@ -325,6 +350,7 @@ impl Repository {
     /// # Errors
     /// The first of the errors of closing; its message counts and names the others.
     pub fn close(&self, ctx: &Context) -> Result<()> {
+        self.process.check()?;
         let mut errors = self.backend.close(ctx).into_iter();
         let Some(first) = errors.next() else { return Ok(()) };
         let others: Vec<String> = errors.map(|error| error.to_string()).collect();

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -52,8 +52,10 @@ pub(crate) trait Backend: Send + Sync {
     fn end(&self, ticket: Ticket);
     fn close(&self, ctx: &Context) -> Result<()>;
     fn storage(&self) -> Result<&dyn Storage>;
-    /// What reading an old file found; none for a session of our own.
+    /// What reading an old file found; none for a session that came from none.
     fn legacy(&self) -> Option<&Legacy>;
+    /// Notes what reading the file found that this session was made from. Once.
+    fn set_legacy(&self, legacy: Legacy);
 }
 
 /// What is released when a session closes or is dropped: its lock, its place among the open ones.
@@ -72,7 +74,7 @@ pub(crate) struct LocalSession {
     finish: Mutex<Option<Finish>>,
     lease: Mutex<Option<Lease>>,
     process: Process,
-    legacy: Option<Legacy>,
+    legacy: OnceLock<Legacy>,
 }
 
 impl LocalSession {
@@ -92,7 +94,7 @@ impl LocalSession {
             finish: Mutex::new(None),
             lease: Mutex::new(lease),
             process: Process::current(),
-            legacy,
+            legacy: legacy.map(OnceLock::from).unwrap_or_default(),
         }
     }
 
@@ -187,18 +189,24 @@ impl Backend for LocalSession {
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
         self.line.seal(ctx)?;
+        // Held until the lease is released: of two closes neither returns before that.
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
         let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
         let finished = finish.map_or(Ok(()), |finish| finish());
-        drop(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(lease.take());
         stored.and(finished)
     }
 
     fn legacy(&self) -> Option<&Legacy> {
-        self.legacy.as_ref()
+        self.legacy.get()
+    }
+
+    fn set_legacy(&self, legacy: Legacy) {
+        self.legacy.get_or_init(|| legacy);
     }
 }
 

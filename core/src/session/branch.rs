@@ -52,6 +52,20 @@ pub enum NewNode {
 }
 
 /// A named path of a session. It is a name and holds no state: two of one name are equal.
+///
+/// What an agent is configured with belongs to a lane; a branch has none of it:
+///
+/// ```compile_fail,E0599
+/// # fn no_configuration(branch: pisession::Branch, ctx: pisession::Context) {
+/// branch.set_model("provider", "model", &ctx);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # fn no_configuration(branch: pisession::Branch, ctx: pisession::Context) {
+/// branch.set_value(&pisession::Address::new("app", "key").unwrap(), &pisession::Json::null(), &ctx);
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Branch {
     session: Session,

@@ -9,7 +9,6 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
-use std::time::Instant;
 
 use crate::context::{Context, deadline_exceeded};
 use crate::error::{Error, ErrorKind, Result};
@@ -114,7 +113,7 @@ impl Line {
     pub(crate) fn begin(&self, ctx: &Context) -> Result<Ticket> {
         ctx.check()?;
         let turn = self.turn(Waiting::Blocking)?;
-        block_on(turn.or_cancelled(ctx), ctx.deadline())?
+        block_on(turn.or_cancelled(ctx), ctx)?
     }
 
     /// Waits for a turn. A deadline in `ctx` needs a tokio runtime with time enabled.
@@ -198,7 +197,7 @@ impl Line {
                 .await
                 .map_or_else(|| Err(cancelled()), |_| Ok(()))
         };
-        block_on(ended, ctx.deadline())?
+        block_on(ended, ctx)?
     }
 
     #[cfg(test)]
@@ -277,8 +276,8 @@ fn nested() -> Error {
     .with_hint("write through the mutation you hold, or end it first")
 }
 
-/// Runs `future` on the calling thread, which sleeps in between.
-fn block_on<F: Future>(future: F, deadline: Option<Instant>) -> Result<F::Output> {
+/// Runs `future` on the calling thread, which sleeps in between, until the deadline or the interrupt of `ctx`.
+fn block_on<F: Future>(future: F, ctx: &Context) -> Result<F::Output> {
     struct Unpark(Thread);
     impl Wake for Unpark {
         fn wake(self: Arc<Self>) {
@@ -292,12 +291,12 @@ fn block_on<F: Future>(future: F, deadline: Option<Instant>) -> Result<F::Output
         if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
             return Ok(output);
         }
-        match deadline {
-            Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
-                Some(left) if !left.is_zero() => std::thread::park_timeout(left),
-                _ => return Err(deadline_exceeded()),
-            },
+        match ctx.sleep()? {
+            Some(longest) => std::thread::park_timeout(longest),
             None => std::thread::park(),
+        }
+        if ctx.is_interrupted() {
+            return Err(cancelled());
         }
     }
 }
@@ -305,8 +304,9 @@ fn block_on<F: Future>(future: F, deadline: Option<Instant>) -> Result<F::Output
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     fn wait_until(what: impl Fn() -> bool) {
         let end = Instant::now() + Duration::from_secs(10);
@@ -367,6 +367,36 @@ mod tests {
         });
         assert_eq!(line.waiting(), 0);
         line.end(first);
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_waiting_and_one_that_says_no_keeps_the_place() {
+        let line = Line::default();
+        let first = line.begin(&Context::background()).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let asked = Arc::new(AtomicBool::new(false));
+        let patient = Context::background().with_interrupt({
+            let asked = Arc::clone(&asked);
+            move || {
+                asked.store(true, Ordering::Release);
+                false
+            }
+        });
+        let interrupted = Context::background().with_interrupt({
+            let stop = Arc::clone(&stop);
+            move || stop.load(Ordering::Acquire)
+        });
+        std::thread::scope(|threads| {
+            let second = threads.spawn(|| line.begin(&patient));
+            wait_until(|| line.waiting() == 1);
+            let third = threads.spawn(|| line.begin(&interrupted));
+            wait_until(|| line.waiting() == 2 && asked.load(Ordering::Acquire));
+            stop.store(true, Ordering::Release);
+            assert_eq!(third.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+            assert_eq!(line.waiting(), 1);
+            line.end(first);
+            line.end(second.join().unwrap().unwrap());
+        });
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod branch;
+pub(crate) mod check;
 mod dump;
 pub(crate) mod entries;
 pub(crate) mod line;
@@ -99,6 +100,20 @@ pub struct BranchInfo {
 /// A session has no branch of its own: `main` is an ordinary name. Handles are cheap to clone, may be used
 /// from any thread, and share the session; the last one dropped without [`close`](Self::close) releases the
 /// session's lock as a crash would, without loss.
+///
+/// What belongs to one path is on its [`Branch`]; a session has no such method:
+///
+/// ```compile_fail,E0599
+/// # fn no_appends(session: pisession::Session, ctx: pisession::Context) {
+/// session.append_message(&pisession::Json::null(), &ctx);
+/// # }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # fn no_tip(session: pisession::Session, ctx: pisession::Context) {
+/// session.tip_id(&ctx);
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Session(Arc<dyn Backend>);
 
@@ -122,7 +137,8 @@ impl Session {
         self.0.ids()
     }
 
-    /// What reading an old file found: its warnings and the map of its ids. None for a session of our own.
+    /// What reading an old file found: its warnings and the map of its ids. None for a session that was not
+    /// opened, or copied, from one by [`open_file`](crate::open_file).
     pub fn legacy(&self) -> Option<&Legacy> {
         self.0.legacy()
     }
@@ -221,8 +237,9 @@ impl Session {
     /// # Errors
     /// See [`SessionReader`].
     pub fn branch(&self, name: &str, ctx: &Context) -> Result<Option<Branch>> {
+        let reads = self.0.reads()?;
         let Ok(name) = BranchName::new(name) else { return Ok(None) };
-        let tip = branch_tip(self.0.reads()?, name.as_str(), ctx)?;
+        let tip = branch_tip(reads, name.as_str(), ctx)?;
         Ok(tip.map(|_| Branch::new(self.clone(), name)))
     }
 
@@ -329,6 +346,14 @@ impl Session {
     /// Waits for its turn on the mutation line and returns it. Whoever calls it ends it on every path;
     /// dropping it does. Ordinary code uses [`mutate`](Self::mutate).
     ///
+    /// There is one line, and it has no name:
+    ///
+    /// ```compile_fail,E0061
+    /// # fn keyless(session: pisession::Session, ctx: pisession::Context) {
+    /// session.begin_mutation("main", &ctx);
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Closed`](ErrorKind::Closed), [`Cancelled`](ErrorKind::Cancelled),
     /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded); [`NestedMutation`](ErrorKind::NestedMutation) if
@@ -371,6 +396,14 @@ impl Session {
     /// }, &ctx)?;
     /// assert_eq!(count, 1);
     /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// The line has no name to give:
+    ///
+    /// ```compile_fail,E0061
+    /// # fn keyless(session: pisession::Session, ctx: pisession::Context) {
+    /// session.mutate("main", |_, _| Ok::<_, pisession::Error>(()), &ctx);
+    /// # }
     /// ```
     ///
     /// # Errors
@@ -443,6 +476,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
+    /// Notes what reading the file found that this session was made from.
+    pub(crate) fn set_legacy(&self, legacy: Legacy) {
+        self.0.set_legacy(legacy);
+    }
+
     /// Whether both are handles of one open session.
     pub(crate) fn is_same(&self, other: &Session) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

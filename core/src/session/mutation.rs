@@ -19,6 +19,14 @@ use crate::storage::Reads;
 /// A mutation reads, decides, commits at most once, publishes process-local state and returns. Inside it
 /// never run a model request, a tool, a timer, another writer of the same session, or unbounded work: the
 /// mutation blocks every writer of the session.
+///
+/// Its end belongs to whoever began it:
+///
+/// ```compile_fail,E0624
+/// # fn no_end(mutator: &pisession::Mutator) {
+/// mutator.end();
+/// # }
+/// ```
 pub struct Mutator {
     session: Arc<dyn Backend>,
     ticket: Ticket,

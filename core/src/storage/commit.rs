@@ -87,7 +87,8 @@ pub(crate) fn check(writes: &[Write], known: &dyn Known, next_seq: u64, max_payl
     Ok(())
 }
 
-fn payload_length(write: &Write) -> usize {
+/// How many bytes of payload a write has.
+pub(crate) fn payload_length(write: &Write) -> usize {
     match write {
         Write::Entry(entry) => entry.payload.as_str().len(),
         Write::Usage(row) => row.payload.as_str().len(),

@@ -78,7 +78,7 @@ impl MemoryState {
                     id: entry.id.clone(),
                     parent_id: entry.parent_id.clone(),
                     seq,
-                    timestamp,
+                    timestamp: entry.made_at.unwrap_or(timestamp),
                     entry_type: entry.entry_type,
                     custom_type: entry.custom_type.clone(),
                 };

@@ -224,3 +224,137 @@ fn check_now_and_then(walked: &mut u32, ctx: &Context) -> Result<()> {
     *walked = walked.wrapping_add(1);
     if walked.is_multiple_of(CHUNK) { ctx.check() } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// A tree that counts the nodes it is asked for and walked over.
+    #[derive(Default)]
+    struct Counting {
+        nodes: Vec<Node>,
+        count: Cell<u64>,
+    }
+
+    impl Counting {
+        fn push(&mut self, parent: Option<u64>) -> u64 {
+            let at = self.nodes.len() as u64;
+            let (jump, depth) = match parent.map(|parent| self.nodes[parent as usize]) {
+                Some(parent) => (jump_of_child(self, &parent).unwrap(), parent.depth + 1),
+                None => (at, 0),
+            };
+            let entry_type = if at.is_multiple_of(1000) { EntryType::Compaction } else { EntryType::Message };
+            self.nodes.push(Node { at, seq: at + 1, parent, jump, depth, entry_type });
+            at
+        }
+
+        fn chain(length: u64) -> Self {
+            let mut tree = Self::default();
+            (0..length).for_each(|at| {
+                tree.push(at.checked_sub(1));
+            });
+            tree
+        }
+
+        /// What `work` gives, and how many nodes it took.
+        fn counted<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> (T, u64) {
+            self.count.set(0);
+            (work(self).unwrap(), self.count.get())
+        }
+    }
+
+    impl Tree for Counting {
+        type Row = u64;
+
+        fn find(&self, id: &str) -> Result<Option<Node>> {
+            Ok(id.parse::<usize>().ok().and_then(|at| self.nodes.get(at)).copied())
+        }
+
+        fn node(&self, at: u64) -> Result<Node> {
+            self.count.set(self.count.get() + 1);
+            Ok(self.nodes[at as usize])
+        }
+
+        fn climb(&self, from: u64, visit: &mut Visit<'_, u64>) -> Result<()> {
+            let mut at = Some(from);
+            while let Some(next) = at {
+                let node = self.node(next)?;
+                if visit(Step { node, custom_type: None, load: &mut || Ok(next) })? == ControlFlow::Break(())
+                {
+                    break;
+                }
+                at = node.parent;
+            }
+            Ok(())
+        }
+    }
+
+    const LENGTH: u64 = 200_000;
+    /// Jumps to any ancestor take at most about three times the logarithm, two lookups each.
+    const JUMPS: u64 = 6 * 18;
+
+    #[test]
+    fn an_ancestor_is_found_in_logarithmic_time() {
+        let tree = Counting::chain(LENGTH);
+        let tip = tree.nodes[LENGTH as usize - 1];
+        for at in (0..LENGTH).step_by(777).chain([1, 2, LENGTH - 2, LENGTH - 1]) {
+            let (found, count) = tree.counted(|tree| ancestor_at(tree, tip, at as u32));
+            assert_eq!(found.at, at);
+            assert!(count <= JUMPS, "{count} nodes to depth {at}");
+            let (found, count) = tree.counted(|tree| newest_below(tree, tip, at + 2));
+            assert_eq!(found.map(|node| node.at), Some(at));
+            assert!(count <= JUMPS, "{count} nodes to seq {}", at + 2);
+        }
+        assert_eq!(newest_below(&tree, tip, 1).unwrap(), None);
+    }
+
+    #[test]
+    fn building_a_chain_takes_a_few_nodes_for_each_entry() {
+        let tree = Counting::chain(LENGTH);
+        assert!(tree.count.get() <= 2 * LENGTH);
+    }
+
+    #[test]
+    fn a_page_costs_what_it_returns() {
+        let mut tree = Counting::chain(LENGTH);
+        let mut side = 1234;
+        for _ in 0..10 {
+            side = tree.push(Some(side));
+        }
+        let side = side.to_string();
+        let tip = (LENGTH - 1).to_string();
+        for order in [PathOrder::NewestFirst, PathOrder::OldestFirst] {
+            for cursor in [None, Some(2), Some(1000), Some(LENGTH / 2), Some(LENGTH - 2)] {
+                for start in [&tip, &side] {
+                    let page = BranchScan { order, cursor, limit: Some(50), ..BranchScan::default() };
+                    let (rows, count) = tree.counted(|tree| scan(tree, start, &page, &Context::background()));
+                    assert!(rows.len() <= 50);
+                    // From the root a page is walked in chunks, the last of which may be longer than it.
+                    assert!(count <= 2 * 50 + 3 * JUMPS, "{count} nodes for {page:?} from {start}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whole_paths_and_stops_cost_what_they_return() {
+        let tree = Counting::chain(LENGTH);
+        let tip = (LENGTH - 1).to_string();
+        for order in [PathOrder::NewestFirst, PathOrder::OldestFirst] {
+            for stop in [None, Some(10), Some(LENGTH / 2), Some(LENGTH - 10)] {
+                let scan_all = BranchScan {
+                    order,
+                    stop_at_id: stop.map(|at: u64| at.to_string()),
+                    ..BranchScan::default()
+                };
+                let (rows, count) = tree.counted(|tree| scan(tree, &tip, &scan_all, &Context::background()));
+                let chunks = rows.len() as u64 / u64::from(CHUNK) + 3;
+                assert!(count <= rows.len() as u64 + chunks * JUMPS, "{count} nodes for {scan_all:?}");
+            }
+        }
+        let stop = BranchScan { stop_at_type: Some(EntryType::Compaction), ..BranchScan::default() };
+        let (rows, count) = tree.counted(|tree| scan(tree, &tip, &stop, &Context::background()));
+        assert_eq!((rows.len(), count), (1000, 1000));
+    }
+}

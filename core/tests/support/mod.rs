@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pisession::{
-    Address, Clock, Context, IdGenerator, Json, Repository, RepositoryOptions, Session, open_repository,
+    Address, Clock, Context, Error, IdGenerator, Json, Mutation, Repository, RepositoryOptions, Session,
+    SessionReader, Write, open_repository,
 };
 
 /// The backends; `{folder}` stands for an empty folder of the test's own.
-pub(crate) const URIS: &[&str] = &["memory:"];
+pub(crate) const URIS: &[&str] = &["memory:", "sqlite:{folder}/sessions", "sqlite:{folder}/all.sqlite"];
 
 /// A repository in a place of its own, which goes with it.
 pub(crate) struct Place {
@@ -130,4 +131,34 @@ pub(crate) fn shared(path: &str) -> Option<PathBuf> {
     }
     eprintln!("SKIPPED: {} is not there; set PISESSION_SHARED to the shared test material", found.display());
     None
+}
+
+pub(crate) fn set(key: &str, number: u64) -> Write {
+    Write::SetValue(address(key), Json::of(&number).unwrap())
+}
+
+pub(crate) fn number(reader: &impl SessionReader, key: &str) -> Option<u64> {
+    reader.get_value(&address(key), &background()).unwrap().map(|stored| stored.value.read().unwrap())
+}
+
+/// Reads, decides and writes: one more than what is there.
+pub(crate) fn increment(session: &Session) -> Result<(), Error> {
+    session.mutate(
+        |mutator, ctx| {
+            let next = number(mutator, "count").unwrap_or(0) + 1;
+            mutator.commit(&[set("count", next)], ctx).map(drop)
+        },
+        &background(),
+    )
+}
+
+/// A mutation that neither this thread nor any task began or used: others wait for it like strangers.
+pub(crate) fn begun_elsewhere(session: &Session) -> Mutation {
+    std::thread::scope(|threads| threads.spawn(|| session.begin_mutation(&background())).join())
+        .unwrap()
+        .unwrap()
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }

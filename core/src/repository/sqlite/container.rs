@@ -87,6 +87,11 @@ impl Container {
             if let Some(file) = self.file()? {
                 return Ok(file);
             }
+            if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
+                return Err(Error::new(ErrorKind::NotASession, "is a symbolic link that leads nowhere")
+                    .with_path(&self.path)
+                    .with_hint("make what it leads to available, or remove it"));
+            }
             if let Some(folder) = self.path.parent() {
                 shared.make_folder(folder)?;
             }
@@ -119,12 +124,10 @@ impl Container {
     ) -> Result<Session> {
         let lock_path = self.lock_path(id)?;
         if let Some(path) = path
+            && path != self.path
             && !is_same_file(path, &self.path)
         {
-            return Err(match file_at(path)? {
-                None => unknown_session(id).with_path(path),
-                Some(_) => outside(path, &self.path),
-            });
+            return Err(outside(path, &self.path));
         }
         let lock = match mode {
             OpenMode::ReadOnly => None,

@@ -3,11 +3,11 @@
 //! A file counts for the id that it holds. One that was renamed or copied is found, too, and two of one id
 //! are never taken for each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirEntryExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -20,13 +20,25 @@ use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_ses
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::sqlite::{Database, StoredSession};
+use crate::storage::sqlite::{Database, StoredSession, session_id};
 
 pub(crate) struct Folder {
     root: PathBuf,
     sweep: Sweep,
-    /// Which id a file of that name and inode was found to hold.
-    known: Mutex<HashMap<(OsString, u64), String>>,
+    /// What files were found to hold, by name.
+    known: Mutex<HashMap<OsString, Known>>,
+}
+
+struct Known {
+    id: String,
+    as_of: Version,
+}
+
+/// What changes whenever a file is written or replaced.
+#[derive(PartialEq, Eq)]
+struct Version {
+    inode: u64,
+    changed: (i64, i64),
 }
 
 impl Folder {
@@ -71,17 +83,25 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Session> {
         let path = self.locate(shared, id, path, ctx)?;
+        let unknown = || unknown_session(id).with_path(&path);
+        let mut file = session_file(&path)?.ok_or_else(unknown)?;
         let lock = match mode {
             OpenMode::ReadOnly => None,
-            OpenMode::ReadWrite => Some(lock_session(id, &with_ending(&path, LOCK))?),
+            OpenMode::ReadWrite => {
+                let lock = lock_session(id, &with_ending(&path, LOCK))?;
+                // Looked at again under the lock: it may be gone or replaced.
+                file = session_file(&path)?.ok_or_else(unknown)?;
+                Some(lock)
+            }
         };
-        // Under the lock it is looked at again: gone or replaced, it is not this session any more.
-        let unknown = || unknown_session(id).with_path(&path);
-        let file = session_file(&path)?.ok_or_else(unknown)?;
         let in_use = shared.database(&path, file, mode, ctx)?;
-        let stored = in_use.database().session(id, ctx)?.ok_or_else(unknown)?;
-        let metadata = SessionMetadata { path: Some(path), ..stored.metadata };
-        shared.session(in_use, metadata, mode, lock, ctx)
+        match in_use.database().session(id, ctx)? {
+            Some(stored) => {
+                let metadata = SessionMetadata { path: Some(path), ..stored.metadata };
+                shared.session(in_use, metadata, mode, lock, ctx)
+            }
+            None => in_use.close().and(Err(unknown())),
+        }
     }
 
     pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
@@ -135,36 +155,34 @@ impl Folder {
     /// The files that hold the session `id`, whatever their names.
     fn files_of(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
-        let mut seen = HashMap::new();
-        let known = std::mem::take(&mut *self.known.lock().unwrap_or_else(PoisonError::into_inner));
-        for (name, inode) in self.session_names()? {
+        let names = self.session_names()?;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in &names {
             ctx.check()?;
-            let path = self.root.join(&name);
-            let key = (name, inode);
-            let held = match known.get(&key) {
-                Some(other) if other != id => Some(other.clone()),
-                // What matches is read again: a name and an inode may have been used a second time.
-                _ => self.id_in(shared, &path, ctx),
-            };
-            if let Some(held) = held {
-                if held == id {
-                    found.push(path);
+            let path = self.root.join(name);
+            let Some(there) = file_at(&path)? else { continue };
+            let as_of = Version { inode: there.ino(), changed: (there.ctime(), there.ctime_nsec()) };
+            let held = match known.get(name).filter(|known| known.as_of == as_of) {
+                Some(known) => &known.id,
+                None => {
+                    let Some(id) = id_in(shared, &path, ctx) else { continue };
+                    &known.entry(name.clone()).insert_entry(Known { id, as_of }).into_mut().id
                 }
-                seen.insert(key, held);
+            };
+            if held == id {
+                found.push(path);
             }
         }
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+        // Forgets what is gone, when there is much of it.
+        if known.len() > 2 * names.len() + 16 {
+            let names: HashSet<OsString> = names.into_iter().collect();
+            known.retain(|name, _| names.contains(name));
+        }
         Ok(found)
     }
 
-    /// The id of the session in a file; none if that cannot be told.
-    fn id_in(&self, shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
-        let file = session_file(path).ok()??;
-        Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
-    }
-
-    /// Names that end as those of sessions do, with the inodes of their files.
-    fn session_names(&self) -> Result<Vec<(OsString, u64)>> {
+    /// Names that end as those of sessions do.
+    fn session_names(&self) -> Result<Vec<OsString>> {
         let failed = |error| Error::io("cannot read the folder", error).with_path(&self.root);
         let entries = match fs::read_dir(&self.root) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -175,7 +193,7 @@ impl Folder {
             let entry = entry.map_err(failed)?;
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if is_session_name(&entry.file_name()) && !is_folder {
-                names.push((entry.file_name(), entry.ino()));
+                names.push(entry.file_name());
             }
         }
         Ok(names)
@@ -188,7 +206,7 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Vec<SessionListing>> {
         let mut listed = Vec::new();
-        for (name, _) in self.session_names()? {
+        for name in self.session_names()? {
             ctx.check()?;
             let path = self.root.join(name);
             let looked = session_file(&path)
@@ -214,6 +232,14 @@ impl Folder {
         }
         Ok(listed)
     }
+}
+
+/// The id of the session in a file; none if that cannot be told.
+fn id_in(shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
+    session_id(path).or_else(|| {
+        let file = session_file(path).ok()??;
+        Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
+    })
 }
 
 fn is_session_name(name: &std::ffi::OsStr) -> bool {

@@ -72,11 +72,32 @@ pub(crate) fn remove_drafts(target: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        if name.to_str().and_then(target_of_draft).is_some_and(|of| *of == *target) {
+        if let Some(name) = name.to_str()
+            && target_of_draft(name).is_some_and(|of| *of == *target)
+            && !is_being_made(folder, name)?
+        {
             remove(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Whether this is a draft that somebody works on without the lock of its target, or a side file of one: a
+/// backup into this folder.
+fn is_being_made(folder: &Path, name: &str) -> io::Result<bool> {
+    let draft = SIDE_FILES.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    if target_of_draft(draft).is_none() {
+        return Ok(false);
+    }
+    let file = match fs::File::open(folder.join(draft)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(false),
+        Err(fs::TryLockError::WouldBlock) => Ok(true),
+        Err(fs::TryLockError::Error(error)) => Err(error),
+    }
 }
 
 fn remove(path: &Path) -> io::Result<()> {
@@ -105,7 +126,7 @@ fn sweep_file(folder: &Path, name: &str, guard: &str) -> io::Result<()> {
     let Some(lock) = FileLock::take_abandoned(&folder.join(guard), !is_lock)? else { return Ok(()) };
     // Looked at again under the lock: a database may have come for the side file.
     let has_database = side_file_of(name).is_some_and(|database| folder.join(database).exists());
-    if !is_lock && !has_database {
+    if !is_lock && !has_database && !is_being_made(folder, name)? {
         remove(&folder.join(name))?;
     }
     // Its file goes with it.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::entry::{Entry, EntryStructure, EntryType, NewEntry, Place, check_payload};
+use crate::model::entry::{EntryStructure, EntryType, NewEntry, Place, check_payload};
 use crate::model::json::{
     Json, MAX_DEPTH, Member, Members, count_of, end_of_text, number_of, push_quoted, scan_object, skip_white,
     text_of,
@@ -93,6 +93,7 @@ fn write_record(out: &mut String, write: &Write, seq: u64, timestamp: i64) -> Re
     // Writing to a String cannot fail.
     match write {
         Write::Entry(entry) => {
+            let timestamp = entry.made_at.unwrap_or(timestamp);
             push_entry(out, entry);
             let _ = write!(out, ",\"seq\":{seq},\"timestamp\":{timestamp}}}");
             Record::Entry(EntryStructure {
@@ -293,19 +294,4 @@ pub(crate) fn payload_of_entry(record: &str, entry_type: EntryType) -> Option<Js
 /// The payload of a usage row from its record's text.
 pub(crate) fn payload_of_usage(record: &str) -> Option<Json> {
     Some(Json::trusted(rest_object(&Members::of(record)?.0, &["kind", "id", "seq"])))
-}
-
-/// An entry as a write of a file that is rewritten: its own `seq` and timestamp stay.
-pub(crate) fn entry_record(entry: &Entry) -> String {
-    let mut out = String::new();
-    let new = NewEntry {
-        id: entry.id.clone(),
-        parent_id: entry.parent_id.clone(),
-        entry_type: entry.entry_type,
-        custom_type: entry.custom_type.clone(),
-        payload: entry.payload.clone(),
-    };
-    push_entry(&mut out, &new);
-    let _ = write!(out, ",\"seq\":{},\"timestamp\":{}}}", entry.seq, entry.timestamp);
-    out
 }

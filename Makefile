@@ -1,0 +1,74 @@
+# Two commands do everything: `make demo` shows what this is, `make test` proves that it works.
+
+PYTHON ?= python3
+VENV   ?= .venv
+PREFIX ?= /usr/local
+ROUNDS ?= 20
+FILE   ?= examples/data/sample.jsonl
+# release or debug: which build is installed.
+BUILD  ?= release
+
+version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+built   := target/$(BUILD)
+into    := $(DESTDIR)$(PREFIX)
+# Both builds of the native module see the same interpreter, so that neither redoes the other's work.
+export PYO3_PYTHON := $(abspath $(VENV))/bin/python
+
+.PHONY: help demo test soak bench docs install venv develop clean
+
+help:
+	@echo "make demo [FILE=path]      build everything, import a session file, work on it from C and Python"
+	@echo "make test [ROUNDS=n]       every test and every linter; ends with 'N passed, N failed'"
+	@echo "make soak [ROUNDS=500]     kill -9 a writer many times, look for every acknowledged commit"
+	@echo "make bench                 how fast it is"
+	@echo "make install [PREFIX=dir]  header, C library and command line, to /usr/local"
+	@echo "make docs                  the book, in site/"
+	@echo "make clean                 away with all that was built"
+
+demo: $(VENV)/made
+	@FILE="$(FILE)" VENV="$(VENV)" sh examples/demo.sh
+
+test: develop
+	@VENV="$(VENV)" ROUNDS="$(ROUNDS)" $(VENV)/bin/python tests/run
+
+soak: ROUNDS = 500
+soak:
+	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --durability power
+	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --durability process
+
+bench:
+	cargo bench
+
+docs: $(VENV)/made
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
+
+install:
+	cargo build --quiet $(if $(filter release,$(BUILD)),--release) -p pisession-ffi -p pisession-cli
+	install -d $(into)/bin $(into)/include $(into)/lib/pkgconfig
+	install -m 755 $(built)/pisession $(into)/bin/
+	install -m 644 include/*.h $(into)/include/
+	install -m 755 $(built)/libpisession.so $(into)/lib/libpisession.so.$(version)
+	soname=$$(readelf -d $(built)/libpisession.so | sed -n 's/.*soname: \[\(.*\)\].*/\1/p') && \
+	ln -sf libpisession.so.$(version) $(into)/lib/$$soname && \
+	ln -sf $$soname $(into)/lib/libpisession.so
+	sh ffi/static-library.sh $(built)/libpisession.a ffi/symbols.txt $(into)/lib/libpisession.a
+	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@version@|$(version)|' include/pisession.pc.in > $(into)/lib/pkgconfig/pisession.pc
+
+# The Python environment: pinned tools, nothing outside the folder.
+venv: $(VENV)/made
+
+$(VENV)/made: tests/requirements.txt docs/requirements.txt
+	@echo "making the Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/requirements.txt -r docs/requirements.txt
+	@touch $@
+
+# The libraries and programs that the tests use, as debug builds; a build that fails shows in the tests.
+develop: $(VENV)/made
+	@echo "building the library, the command line and the Python package"
+	-@cargo build --quiet --workspace --all-targets
+	-@. $(VENV)/bin/activate && maturin develop --quiet --manifest-path python/Cargo.toml
+
+clean:
+	cargo clean
+	rm -rf $(VENV) demo site

@@ -1,0 +1,201 @@
+//! `doctor`: names what is wrong with a session, a file, or every session of a repository. Repairs nothing.
+
+use std::path::Path;
+
+use clap::Args;
+use pisession::{Context, Error, ErrorKind, Finding, ListOptions, Repository, Session};
+use serde::Serialize;
+
+use crate::failure::{Failure, Verdict, place};
+use crate::output::progress::Progress;
+use crate::output::text::{clean_line, padded};
+use crate::output::{Output, Role};
+use crate::target::{self, Target};
+
+/// Look for damage, and name it; never repair
+///
+/// Opens the session, or each one of a repository, reads everything structural and names what it finds: what
+/// cannot be read, warnings of files of version 1 to 3, branch tips and labels of nothing, incomplete lanes.
+/// Exit code 0 if nothing was found, 1 if something was.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pisession doctor session.jsonl
+  pisession doctor sqlite:sessions
+  pisession doctor sqlite:sessions#ID --json | jq -r '.findings[].kind'
+
+With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"session\"?, \"id\"?, \"path\"?, \
+\"line\"?, \"offset\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
+pub(super) struct Doctor {
+    /// A repository (URI), a session (URI#ID), or the path of a session file
+    target: String,
+}
+
+#[derive(Serialize)]
+struct Report {
+    sessions: u64,
+    findings: Vec<FindingLine>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FindingLine {
+    kind: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'static str>,
+    /// For people: where.
+    #[serde(skip)]
+    place: String,
+}
+
+impl FindingLine {
+    fn of(finding: &Finding, session: Option<&str>, path: Option<&Path>) -> Self {
+        let error = finding.error.as_ref();
+        let path = error.and_then(Error::path).or(path);
+        Self {
+            kind: finding.kind.name(),
+            message: finding.message.clone(),
+            session: session.map(str::to_owned),
+            id: finding.id.clone(),
+            path: path.map(|path| path.to_string_lossy().into_owned()),
+            line: error.and_then(Error::line),
+            offset: error.and_then(Error::offset),
+            error: error.map(|error| error.kind().name()),
+            place: error.map_or_else(String::new, place),
+        }
+    }
+}
+
+impl Doctor {
+    pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
+        let mut report = Report { sessions: 0, findings: Vec::new() };
+        match Target::of(&self.target) {
+            Target::Repository(uri) => report.look_at_repository(&target::existing_repository(&uri)?, ctx)?,
+            Target::Session { uri, id } => {
+                let repository = target::existing_repository(&uri)?;
+                report.look_at(repository.open_read_only(&id, ctx), Some(&id), None, ctx)?;
+            }
+            Target::File(path) => {
+                let opened = target::file(&path, ctx).map(|opened| opened.session);
+                report.look_at(opened, None, Some(&path), ctx)?;
+            }
+        }
+        report.print(out)?;
+        Ok(Verdict::of(!report.findings.is_empty()))
+    }
+}
+
+impl Report {
+    fn look_at_repository(&mut self, repository: &Repository, ctx: &Context) -> Result<(), Failure> {
+        for listing in repository.list(&ListOptions::default(), ctx)? {
+            let path = listing.path.as_deref();
+            match (&listing.metadata, listing.problem) {
+                (_, Some(problem)) => {
+                    let id = listing.metadata.as_ref().map(|metadata| metadata.id.as_str());
+                    self.sessions += 1;
+                    self.findings.push(FindingLine::of(&Finding::unreadable(problem), id, path));
+                }
+                (Some(metadata), None) => {
+                    let opened = repository.open_read_only(metadata, ctx);
+                    self.look_at(opened, Some(&metadata.id), path, ctx)?;
+                }
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at one session. That it cannot be opened is a finding, that it is not there an error.
+    fn look_at(
+        &mut self,
+        opened: pisession::Result<Session>,
+        id: Option<&str>,
+        path: Option<&Path>,
+        ctx: &Context,
+    ) -> Result<(), Failure> {
+        let session = match opened {
+            Ok(session) => session,
+            Err(error) if is_finding(&error) => {
+                self.sessions += 1;
+                self.findings.push(FindingLine::of(&Finding::unreadable(error), id, path));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.sessions += 1;
+        let path = session.metadata().path.as_deref().or(path);
+        for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
+            self.findings.push(FindingLine {
+                kind: warning.kind.name(),
+                message: warning.message(),
+                session: Some(session.id().to_owned()),
+                id: None,
+                path: path.map(|path| path.to_string_lossy().into_owned()),
+                line: Some(warning.line),
+                offset: Some(warning.offset),
+                error: None,
+                place: format!("line {}, byte {}", warning.line, warning.offset),
+            });
+        }
+        let progress = Progress::new("entries read");
+        let findings = session.check(&mut |count| progress.at(count), ctx)?;
+        self.findings
+            .extend(findings.iter().map(|finding| FindingLine::of(finding, Some(session.id()), path)));
+        Ok(())
+    }
+
+    fn print(&self, out: &mut Output) -> Result<(), Failure> {
+        if out.is_json() {
+            return out.object(self);
+        }
+        for finding in &self.findings {
+            let kind = out.paint(Role::Problem, &padded(finding.kind, 18));
+            let mut line = format!("{kind} {}", clean_line(&finding.message, 400));
+            let session = finding.session.as_deref().filter(|_| self.sessions > 1);
+            let path = finding.path.as_deref().filter(|_| self.sessions > 1 || finding.error.is_some());
+            for about in [session, path].into_iter().flatten() {
+                line.push_str(&out.paint(Role::Faint, &format!("  {}", clean_line(about, 400))));
+            }
+            if finding.path.is_none() || finding.error.is_none() {
+                line.push_str(&out.paint(Role::Faint, &format!("  {}", finding.place)));
+            } else if let Some(number) = finding.line {
+                line.push_str(&out.paint(Role::Faint, &format!(" line {number}")));
+            }
+            out.line(line.trim_end())?;
+        }
+        let sessions = match self.sessions {
+            1 => "1 session".to_owned(),
+            count => format!("{count} sessions"),
+        };
+        match self.findings.len() {
+            0 => out.line(&format!("{sessions} looked at, nothing found")),
+            1 => out.line(&format!("{sessions} looked at, 1 finding")),
+            count => out.line(&format!("{sessions} looked at, {count} findings")),
+        }
+    }
+}
+
+/// Whether an error of opening says that something is wrong with the session, and not with the call.
+fn is_finding(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Corrupt
+            | ErrorKind::NotASession
+            | ErrorKind::UnsupportedVersion
+            | ErrorKind::AmbiguousSession
+            | ErrorKind::FileChanged
+            | ErrorKind::StorageFault
+            | ErrorKind::InvalidJson
+    )
+}

@@ -1,0 +1,129 @@
+//! The commands, a file for each.
+
+mod doctor;
+mod dump;
+mod import;
+mod info;
+mod log;
+mod ls;
+mod show;
+mod tree;
+
+use std::collections::HashMap;
+
+use clap::{Parser, Subcommand};
+use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _};
+
+use crate::failure::{Failure, Verdict};
+use crate::output::Output;
+
+/// Look at, check and import the sessions of AI agents.
+///
+/// A repository is named by a URI: sqlite:PATH (a folder with a file per session, or a container file that
+/// holds many). A session is named as URI#ID, or by the path of its file: a session file of version 1 to 3
+/// (.jsonl), or a SQLite file that holds one session.
+#[derive(Debug, Parser)]
+#[command(name = "pisession", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Write JSON for programs instead of text for people
+    ///
+    /// One JSON object; ls and log write one on each line. Errors are JSON on stderr:
+    /// {"error":{"kind","number","message","hint"?,"path"?,"line"?,"offset"?,"id"?}}.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pisession info ~/.pi/agent/sessions/work/session.jsonl
+  pisession tree session.jsonl
+  pisession log session.jsonl --limit 10
+  pisession import *.jsonl --into sqlite:sessions
+  pisession ls sqlite:sessions --details
+  pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
+  pisession doctor sqlite:sessions";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    fine
+  1    something was found (doctor), or imported with warnings (import)
+  2    the arguments make no sense
+  3    an error, told on stderr
+  130  interrupted
+
+Colour is used on a terminal only, and never when NO_COLOR is set.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Ls(ls::Ls),
+    Info(info::Info),
+    Tree(tree::Tree),
+    Log(log::Log),
+    Show(show::Show),
+    Dump(dump::Dump),
+    Doctor(doctor::Doctor),
+    Import(import::Import),
+}
+
+impl Arguments {
+    /// Whether the output is for programs.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+}
+
+/// Runs the command that `arguments` name.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
+    match &arguments.command {
+        Command::Ls(ls) => ls.run(out, ctx),
+        Command::Info(info) => info.run(out, ctx),
+        Command::Tree(tree) => tree.run(out, ctx),
+        Command::Log(log) => log.run(out, ctx),
+        Command::Show(show) => show.run(out, ctx),
+        Command::Dump(dump) => dump.run(out, ctx),
+        Command::Doctor(doctor) => doctor.run(out, ctx),
+        Command::Import(import) => import.run(out, ctx),
+    }
+}
+
+/// The labels of a session, by the id of their entry.
+fn labels(session: &Session, ctx: &Context) -> Result<HashMap<String, String>, Failure> {
+    let stored = session.scan_values(&Address::new("pi.entry.label", "")?, ctx)?;
+    Ok(stored
+        .into_iter()
+        .filter_map(|label| {
+            Some((label.address.key().to_owned(), label.value.view().to_text()?.into_owned()))
+        })
+        .collect())
+}
+
+/// The ids that entries have in their file where that is one of version 1 to 3, by their ids here.
+fn old_ids(session: &Session) -> HashMap<String, String> {
+    let ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
+    ids.map(|(old, id)| (id, old.to_owned())).collect()
+}
+
+/// The names of the branches whose tip is an entry, by the id of that entry.
+fn tips(session: &Session, ctx: &Context) -> Result<HashMap<String, Vec<String>>, Failure> {
+    let mut tips: HashMap<String, Vec<String>> = HashMap::new();
+    for branch in session.branches(ctx)? {
+        if let Some(tip) = branch.tip_id {
+            tips.entry(tip).or_default().push(branch.name);
+        }
+    }
+    Ok(tips)
+}
+
+/// The error that there is no branch `name`, with the names there are.
+fn unknown_branch(session: &Session, name: &str, ctx: &Context) -> Result<Failure, Failure> {
+    let names: Vec<String> = session.branches(ctx)?.into_iter().take(20).map(|branch| branch.name).collect();
+    let error = Error::new(ErrorKind::UnknownBranch, format!("there is no branch '{name}'")).with_id(name);
+    let hint = match names.as_slice() {
+        [] => "the session has no branch; pisession tree shows what it holds".to_owned(),
+        names => format!("its branches are {}", names.join(", ")),
+    };
+    Ok(error.with_hint(hint).into())
+}

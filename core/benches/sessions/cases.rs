@@ -1,0 +1,247 @@
+//! The cases: what is measured, beside what, at which sizes, and what it should come to.
+
+use std::time::Instant;
+
+use pisession::{
+    BranchScan, Context, Durability, EntryQuery, Json, ListOptions, Order, Session, SessionReader, Value,
+};
+
+use crate::data::{SESSION, legacy_file, many_sessions, message, repository, session_of};
+use crate::{Failure, Took, raw};
+
+/// One side of a case: takes the size, gives what it took.
+type Side = fn(u64) -> Result<Took, Failure>;
+
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    /// Ours first, then what it is compared with.
+    pub(crate) sides: &'static [(&'static str, Side)],
+    pub(crate) sizes: &'static [u64],
+    /// Whether it takes as long at every size, so that the sizes compare.
+    pub(crate) per_operation: bool,
+    /// Its sizes are its own and not limited by `BENCH_SIZES` one by one.
+    pub(crate) fixed: bool,
+    pub(crate) aim: &'static str,
+}
+
+const SIZES: &[u64] = &[1_000, 100_000, 1_000_000];
+
+pub(crate) const ALL: &[Case] = &[
+    Case {
+        name: "append 1 KiB, process",
+        sides: &[
+            ("ours", |size| append(size, Durability::Process)),
+            ("raw SQLite", |size| raw::append(size, Durability::Process)),
+            ("write", |size| raw::append_to_file(size, Durability::Process)),
+        ],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "<= 1.3x raw SQLite; <= 1.10x smallest",
+    },
+    Case {
+        name: "append 1 KiB, power",
+        sides: &[
+            ("ours", |size| append(size, Durability::Power)),
+            ("raw SQLite", |size| raw::append(size, Durability::Power)),
+            ("write+fdatasync", |size| raw::append_to_file(size, Durability::Power)),
+        ],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "<= 1.3x raw SQLite; <= 1.10x smallest",
+    },
+    Case {
+        name: "read-modify-write, process",
+        sides: &[
+            ("ours", |size| count(size, Durability::Process)),
+            ("raw SQLite", |size| raw::count(size, Durability::Process)),
+        ],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "",
+    },
+    Case {
+        name: "open",
+        sides: &[("ours", open), ("raw SQLite", raw::open)],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "",
+    },
+    Case {
+        name: "newest 50",
+        sides: &[("ours", newest), ("raw SQLite", raw::newest)],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "< 150 us",
+    },
+    Case {
+        name: "full scan, session",
+        sides: &[("ours", scan_session), ("raw SQLite", raw::scan)],
+        sizes: SIZES,
+        per_operation: false,
+        fixed: false,
+        aim: "100,000: < 32 MiB",
+    },
+    Case {
+        name: "full scan, branch from the root",
+        sides: &[("ours", scan_branch), ("raw SQLite", raw::scan)],
+        sizes: SIZES,
+        per_operation: false,
+        fixed: false,
+        aim: "100,000: < 32 MiB",
+    },
+    Case {
+        name: "list session files",
+        sides: &[("ours", |size| list(size, false))],
+        sizes: &[10_000],
+        per_operation: false,
+        fixed: true,
+        aim: "10,000: < 2 s",
+    },
+    Case {
+        name: "list a container",
+        sides: &[("ours", |size| list(size, true))],
+        sizes: &[10_000],
+        per_operation: false,
+        fixed: true,
+        aim: "10,000: < 50 ms",
+    },
+    Case {
+        name: "open a version 3 file",
+        sides: &[("ours", open_legacy), ("read + serde_json", raw::read_and_validate)],
+        sizes: &[1_000, 100_000],
+        per_operation: false,
+        fixed: true,
+        aim: "<= 1.3x read + serde_json; < 64 MiB",
+    },
+];
+
+/// How many commits a measurement of commits makes.
+pub(crate) fn commits(durability: Durability) -> u64 {
+    match durability {
+        Durability::Power => 300,
+        Durability::Process => 4_000,
+    }
+}
+
+fn session(size: u64, durability: Durability, name: &str) -> Result<Session, Failure> {
+    Ok(repository(&session_of(size, name)?, durability)?.open(SESSION, &Context::background())?)
+}
+
+fn append(size: u64, durability: Durability) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let session = session(size, durability, "append")?;
+    let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
+    let messages = (0..commits(durability)).map(message).collect::<Result<Vec<Json>, _>>()?;
+    let start = Instant::now();
+    for message in &messages {
+        branch.append_message(message, &ctx)?;
+    }
+    let took = start.elapsed();
+    session.close(&ctx)?;
+    Ok(Took::new(took, messages.len() as u64))
+}
+
+fn count(size: u64, durability: Durability) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let session = session(size, durability, "count")?;
+    let counter: Value<u64> = Value::new("bench", "counter")?;
+    let rounds = commits(durability);
+    let start = Instant::now();
+    for _ in 0..rounds {
+        session.mutate(
+            |mutator, ctx| {
+                let stored = mutator.get_value(counter.address(), ctx)?;
+                let count: u64 = stored.map_or(Ok(0), |stored| stored.value.read())?;
+                mutator.commit(&[counter.set(&(count + 1))?], ctx)
+            },
+            &ctx,
+        )?;
+    }
+    let took = start.elapsed();
+    if counter.get(&session, &ctx)? != Some(rounds) {
+        return Err("an update was lost".into());
+    }
+    Ok(Took::new(took, rounds))
+}
+
+fn open(size: u64) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let repository = repository(&session_of(size, "open")?, Durability::Process)?;
+    let rounds = 200;
+    let start = Instant::now();
+    for _ in 0..rounds {
+        let session = repository.open(SESSION, &ctx)?;
+        session.close(&ctx)?;
+    }
+    Ok(Took::new(start.elapsed(), rounds))
+}
+
+fn newest(size: u64) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let session = session(size, Durability::Process, "newest")?;
+    let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
+    let scan = BranchScan { limit: Some(50), ..BranchScan::default() };
+    let rounds = 2_000;
+    let start = Instant::now();
+    for _ in 0..rounds {
+        if branch.find_entries(&scan, &ctx)?.len() != 50 {
+            return Err("not 50 entries".into());
+        }
+    }
+    Ok(Took::new(start.elapsed(), rounds))
+}
+
+fn scan_session(size: u64) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let session = session(size, Durability::Process, "scan")?;
+    let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
+    consume(size, session.entries(&query, &ctx))
+}
+
+fn scan_branch(size: u64) -> Result<Took, Failure> {
+    let ctx = Context::background();
+    let session = session(size, Durability::Process, "scan")?;
+    let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
+    let scan = BranchScan { order: pisession::PathOrder::OldestFirst, ..BranchScan::default() };
+    consume(size, branch.entries(&scan, &ctx)?)
+}
+
+fn consume(size: u64, entries: pisession::Entries) -> Result<Took, Failure> {
+    let start = Instant::now();
+    let mut seen = 0;
+    for entry in entries {
+        seen += u64::from(!entry?.payload.as_str().is_empty());
+    }
+    if seen != size {
+        return Err(format!("{seen} of {size} entries").into());
+    }
+    Ok(Took::new(start.elapsed(), 1))
+}
+
+fn list(size: u64, container: bool) -> Result<Took, Failure> {
+    let repository = repository(&many_sessions(size, container)?, Durability::Process)?;
+    let start = Instant::now();
+    let listed = repository.list(&ListOptions::default(), &Context::background())?;
+    if listed.iter().filter(|listing| listing.problem.is_none()).count() as u64 != size {
+        return Err("not every session was listed".into());
+    }
+    Ok(Took::new(start.elapsed(), 1))
+}
+
+fn open_legacy(size: u64) -> Result<Took, Failure> {
+    let path = legacy_file(size)?;
+    raw::warm(&path)?;
+    let start = Instant::now();
+    let session =
+        pisession::open_file(&path, &pisession::OpenFileOptions::default(), &Context::background())?;
+    let took = start.elapsed();
+    if session.stats(&Context::background())?.message_count != size {
+        return Err("not every message was read".into());
+    }
+    Ok(Took::new(took, 1))
+}

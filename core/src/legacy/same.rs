@@ -1,0 +1,123 @@
+//! Whether a session already holds what an import would write.
+
+use std::collections::VecDeque;
+
+use crate::context::Context;
+use crate::error::Result;
+use crate::legacy::writes::{LIST, Part};
+use crate::model::entry::Entry;
+use crate::model::json::{Json, count_of};
+use crate::model::value::{Address, ListElement};
+use crate::model::write::Write;
+use crate::session::reader::SessionReader;
+use crate::session::{EntryQuery, Session};
+use crate::storage::query::{ListRead, Order, UsageScan};
+
+/// How many entries or elements are compared at a time.
+const PAGE: u64 = 32;
+
+/// Compares writes with what a session holds.
+pub(super) struct Comparison<'a> {
+    session: &'a Session,
+    ctx: &'a Context,
+    entries: VecDeque<Entry>,
+    elements: VecDeque<ListElement>,
+    /// The last element that was read.
+    cursor: u64,
+}
+
+impl<'a> Comparison<'a> {
+    pub(super) fn new(session: &'a Session, ctx: &'a Context) -> Self {
+        Self { session, ctx, entries: VecDeque::new(), elements: VecDeque::new(), cursor: 0 }
+    }
+
+    /// Whether `write` is what the session holds at `seq`. Asked in order of `seq`.
+    pub(super) fn holds(&mut self, write: &Write, seq: u64) -> Result<bool> {
+        Ok(match write {
+            Write::Entry(new) => self.next_entry(seq)?.is_some_and(|entry| {
+                entry.seq == seq
+                    && entry.id == new.id
+                    && entry.parent_id == new.parent_id
+                    && entry.entry_type == new.entry_type
+                    && entry.custom_type == new.custom_type
+                    && Some(entry.timestamp) == new.made_at
+                    && entry.payload == new.payload
+            }),
+            Write::SetValue(address, value) => self
+                .session
+                .get_value(address, self.ctx)?
+                .is_some_and(|stored| stored.seq == seq && stored.value == *value),
+            Write::Usage(new) => {
+                let scan = UsageScan { from_seq: Some(seq), to_seq: Some(seq), ..UsageScan::default() };
+                let rows = self.session.scan_usage(&scan, self.ctx)?;
+                rows.first().is_some_and(|row| row.id == new.id && row.payload == new.payload)
+            }
+            Write::AppendList(_, element) => {
+                self.next_element()?.is_some_and(|stored| stored.seq == seq && stored.value == *element)
+            }
+            Write::DeleteValue(_) | Write::DeleteList(_) => false,
+        })
+    }
+
+    /// Whether the session, which came from a longer file, holds what a file that is a prefix of that one
+    /// gives: the same entries, and the same lines that no entry could print again. What may have changed
+    /// since (name, labels, tip) does not matter.
+    pub(super) fn holds_of_prefix(&mut self, write: &Write, part: Part, seq: u64) -> Result<bool> {
+        match (part, write) {
+            (Part::Entry, _) => self.holds(write, seq),
+            (Part::FirstValue | Part::Value, _) => Ok(true),
+            (Part::Line, Write::AppendList(_, element)) => {
+                Ok(self.next_element()?.is_some_and(|stored| stored.value == *element))
+            }
+            // Behind the prefix's lines the session may have more lines, but none of these.
+            (Part::Rest(lines), _) => Ok(self.next_element()?.is_none_or(|stored| {
+                stored.value.get("line").and_then(count_of).is_none_or(|line| line > lines)
+            })),
+            (Part::Line, _) => Ok(false),
+        }
+    }
+
+    fn next_entry(&mut self, seq: u64) -> Result<Option<Entry>> {
+        if self.entries.is_empty() {
+            let query = EntryQuery {
+                from_seq: Some(seq),
+                order: Order::Ascending,
+                limit: Some(PAGE),
+                ..EntryQuery::default()
+            };
+            self.entries = self.session.find_entries(&query, self.ctx)?.into();
+        }
+        Ok(self.entries.pop_front())
+    }
+
+    fn next_element(&mut self) -> Result<Option<ListElement>> {
+        if self.elements.is_empty() {
+            let read = ListRead { cursor: Some(self.cursor), limit: PAGE, ..ListRead::default() };
+            self.elements = self.session.read_list(&Address::known(LIST, ""), &read, self.ctx)?.into();
+        }
+        let element = self.elements.pop_front();
+        self.cursor = element.as_ref().map_or(self.cursor, |element| element.seq);
+        Ok(element)
+    }
+}
+
+/// Which file a session was imported from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SourceRecord {
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+}
+
+impl SourceRecord {
+    /// The source record of a session; none if its import was not finished, or it was never imported.
+    pub(super) fn of(session: &Session, ctx: &Context) -> Result<Option<Self>> {
+        let last = ListRead { order: Order::Descending, limit: 1, ..ListRead::default() };
+        let elements = session.read_list(&Address::known(LIST, ""), &last, ctx)?;
+        Ok(elements.first().and_then(|element| {
+            let source = element.value.get("source").and_then(|source| Json::parse(source).ok())?;
+            let bytes = source.get("bytes").and_then(count_of)?;
+            let sha256 = Json::parse(source.get("sha256")?).ok()?.as_text()?.into_owned();
+            Some(Self { bytes, sha256 })
+        }))
+    }
+}

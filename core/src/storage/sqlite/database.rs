@@ -1,0 +1,581 @@
+//! One database file of this process: its guard, its one writing connection and its reading ones.
+
+use std::fs::Metadata;
+use std::io;
+use std::ops::Deref;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use std::sync::Mutex;
+
+use super::Access;
+use super::connection::{Connection, Purpose, Transaction, lock};
+use super::create;
+use super::fault::is_uncertain;
+use super::guard::{Guard, Identity, beside, identity, is_guarded};
+use super::header;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::repository::Durability;
+
+/// How many reading connections wait for the next read.
+const IDLE_READERS: usize = 4;
+/// How often a read of a file that nobody should write is begun again because somebody does.
+const ATTEMPTS: usize = 16;
+/// How often a waiter for the writing connection looks at its context.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// One SQLite file. Cheap to clone; clones share its connections.
+///
+/// [`close`](Self::close) checkpoints. A database that is dropped without it closes without a checkpoint, as
+/// a crash would, without loss.
+#[derive(Clone)]
+pub(crate) struct Database(Arc<Shared>);
+
+pub(super) struct Shared {
+    /// Absolute and without links: side files lie beside it.
+    path: PathBuf,
+    access: Access,
+    durability: Durability,
+    busy_timeout: Duration,
+    state: Mutex<State>,
+    returned: Condvar,
+    latch: AtomicU8,
+}
+
+struct State {
+    mode: Mode,
+    /// The writing connection, while nobody uses it.
+    writer: Option<Connection>,
+    idle: Vec<Connection>,
+    /// Counts the changes of mode: a connection of an earlier one is not used again.
+    generation: u64,
+    in_use: usize,
+    /// How many wait for a connection to come back.
+    waiting: usize,
+    closed: bool,
+}
+
+/// How the file is read.
+enum Mode {
+    /// With SQLite's locks, under a guard. With the WAL that was there when the writer was opened.
+    Guarded { guard: Option<Guard>, wal: Option<Identity> },
+    /// Without locks, as long as it stays as it was seen.
+    Immutable(Seen),
+}
+
+/// What tells whether a file was changed.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen {
+    file: Identity,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Seen {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: identity(metadata),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// Why nothing is committed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Latch {
+    /// What the last commit left behind is unknown.
+    Fault = 1,
+    /// The WAL was replaced behind our back.
+    Foreign = 2,
+}
+
+impl Latch {
+    fn error(self, path: &Path) -> Error {
+        match self {
+            Self::Fault => Error::new(
+                ErrorKind::StorageFault,
+                "an earlier commit failed and may or may not have reached the disk",
+            )
+            .with_hint("reopen the session: it then shows what is there"),
+            Self::Foreign => Error::new(
+                ErrorKind::ForeignSqlite,
+                "another SQLite library in this process removed the database's write-ahead log",
+            )
+            .with_hint(
+                "open session files in this process through this library only; commits since then may be \
+                 lost: look at the session from another process before reopening it here",
+            ),
+        }
+        .with_path(path)
+    }
+}
+
+impl Database {
+    /// Opens the file at `path`.
+    ///
+    /// # Errors
+    /// `UnknownSession` if there is none, `NotASession`, `UnsupportedVersion`, `Corrupt`, `Busy`.
+    pub(crate) fn open(
+        path: &Path,
+        access: Access,
+        durability: Durability,
+        busy_timeout: Duration,
+        ctx: &Context,
+    ) -> Result<Database> {
+        ctx.check()?;
+        if access != Access::Read {
+            header::check_library(path)?;
+        }
+        if access == Access::Create && !path.exists() {
+            match create::create(path, None, ctx) {
+                // Somebody else was faster, and theirs is as good.
+                Err(error) if error.kind() == ErrorKind::SessionExists => {}
+                made => made?,
+            }
+        }
+        let path = path.canonicalize().map_err(|error| not_found(path, error))?;
+        let metadata = std::fs::metadata(&path).map_err(|error| not_found(&path, error))?;
+        if !metadata.is_file() {
+            return Err(header::not_a_session(&path, "it is no file"));
+        }
+        let immutable = access == Access::Read && !has_wal(&path)? && !is_guarded(identity(&metadata));
+        let (mode, writer, idle) = if immutable {
+            let (seen, reader) = open_immutable(&path, busy_timeout, ctx)?;
+            (Mode::Immutable(seen), None, vec![reader])
+        } else {
+            let (mode, connection) = open_guarded(&path, access, durability, busy_timeout, ctx)?;
+            match access {
+                Access::Read => (mode, None, vec![connection]),
+                Access::Create | Access::Write => (mode, Some(connection), Vec::new()),
+            }
+        };
+        let state = State { mode, writer, idle, generation: 0, in_use: 0, waiting: 0, closed: false };
+        let database = Database(Arc::new(Shared {
+            path,
+            access,
+            durability,
+            busy_timeout,
+            state: Mutex::new(state),
+            returned: Condvar::new(),
+            latch: AtomicU8::new(0),
+        }));
+        if access != Access::Read {
+            super::sessions::sweep(&database, ctx)?;
+        }
+        Ok(database)
+    }
+
+    /// The file, absolute and without links.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    pub(super) fn busy_timeout(&self) -> Duration {
+        self.0.busy_timeout
+    }
+
+    /// Runs `read` on a reading connection. `read` must change nothing: it runs again if the file was
+    /// changed under it.
+    pub(super) fn read<T>(&self, ctx: &Context, mut read: impl FnMut(&Connection) -> Result<T>) -> Result<T> {
+        self.read_with(ctx, Place::Pooled, |connection| read(connection))
+    }
+
+    /// The same on a connection of its own, which may be set up at will and is closed afterwards.
+    pub(super) fn read_apart<T>(
+        &self,
+        ctx: &Context,
+        read: impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        self.read_with(ctx, Place::Apart, read)
+    }
+
+    fn read_with<T>(
+        &self,
+        ctx: &Context,
+        place: Place,
+        mut read: impl FnMut(&mut Connection) -> Result<T>,
+    ) -> Result<T> {
+        ctx.check()?;
+        for _ in 0..ATTEMPTS {
+            let mut lease = self.0.reader(place, ctx)?;
+            let result = read(lease.connection_mut()?);
+            if lease.has_seen_the_truth()? {
+                return result;
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, "the database is being written and closed all the time")
+            .with_path(&self.0.path)
+            .with_hint("try again"))
+    }
+
+    /// Waits for the writing connection. Refused once the database is latched.
+    pub(super) fn writer(&self, ctx: &Context) -> Result<Lease<'_>> {
+        ctx.check()?;
+        if self.0.access == Access::Read {
+            return Err(crate::storage::read_only().with_path(&self.0.path));
+        }
+        let mut state = lock(&self.0.state);
+        loop {
+            if state.closed {
+                return Err(crate::storage::closed());
+            }
+            if let Some(latch) = self.0.latched() {
+                return Err(latch.error(&self.0.path));
+            }
+            if let Some(connection) = state.writer.take() {
+                state.in_use += 1;
+                let generation = state.generation;
+                drop(state);
+                connection.use_context(ctx);
+                return Ok(Lease {
+                    shared: &self.0,
+                    connection: Some(connection),
+                    generation,
+                    place: Place::Writer,
+                });
+            }
+            ctx.check()?;
+            state.waiting += 1;
+            let wait = self.0.returned.wait_timeout(state, LOOK);
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
+        }
+    }
+
+    /// Refuses commits from now on.
+    pub(super) fn latch(&self, latch: Latch) -> Error {
+        self.0.latch.store(latch as u8, Ordering::Release);
+        latch.error(&self.0.path)
+    }
+
+    /// Commits a transaction of the writing connection, and answers for it.
+    pub(super) fn finish(&self, transaction: Transaction<'_>, writer: &Connection, what: &str) -> Result<()> {
+        self.check_file()?;
+        let committed = transaction.commit();
+        if let Err(error) = committed {
+            // Rolled back by now. Where the last frame may be on the disk, or no rollback worked, the state is
+            // unknown.
+            let uncertain = is_uncertain(&error) || !writer.sql().is_autocommit();
+            let error = writer.fault(what, error);
+            if uncertain {
+                return Err(self.latch(Latch::Fault).with_source(error));
+            }
+            return Err(error);
+        }
+        if !self.has_its_wal() {
+            return Err(self.latch(Latch::Foreign));
+        }
+        Ok(())
+    }
+
+    /// Refuses to commit into a file that was deleted or replaced: nobody would find it there.
+    fn check_file(&self) -> Result<()> {
+        let opened = match &lock(&self.0.state).mode {
+            Mode::Guarded { guard, .. } => guard.as_ref().map(Guard::identity),
+            Mode::Immutable(_) => None,
+        };
+        let there = std::fs::metadata(&self.0.path).map_err(|error| not_found(&self.0.path, error))?;
+        if Some(identity(&there)) == opened {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::FileChanged, "the file was replaced while it was open")
+            .with_path(&self.0.path)
+            .with_hint("nothing was written; reopen the session to see what is there now"))
+    }
+
+    /// Whether the WAL is the one that the writing connection opened.
+    pub(super) fn has_its_wal(&self) -> bool {
+        let expected = match &lock(&self.0.state).mode {
+            Mode::Guarded { wal, .. } => *wal,
+            Mode::Immutable(_) => None,
+        };
+        std::fs::metadata(beside(&self.0.path, "-wal")).ok().map(|metadata| identity(&metadata)) == expected
+    }
+
+    /// Checkpoints and closes the connections, once those in use are back. Idempotent; everything else fails
+    /// with `Closed` afterwards.
+    pub(crate) fn close(&self) -> Result<()> {
+        let mut state = lock(&self.0.state);
+        if std::mem::replace(&mut state.closed, true) {
+            return Ok(());
+        }
+        while state.in_use > 0 {
+            state.waiting += 1;
+            state = self.0.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
+        let checkpoints = self.0.latched().is_none();
+        self.0.close_all(&mut state, checkpoints)
+    }
+}
+
+impl Shared {
+    fn latched(&self) -> Option<Latch> {
+        [Latch::Fault, Latch::Foreign]
+            .into_iter()
+            .find(|latch| *latch as u8 == self.latch.load(Ordering::Acquire))
+    }
+
+    fn reader(&self, place: Place, ctx: &Context) -> Result<Lease<'_>> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(crate::storage::closed());
+        }
+        if let Mode::Immutable(seen) = &state.mode {
+            let has_wal = has_wal(&self.path)?;
+            if has_wal || *seen != self.seen()? {
+                self.look_again(&mut state, has_wal, ctx)?;
+            }
+        }
+        let pooled = if place == Place::Pooled { state.idle.pop() } else { None };
+        let connection = match pooled {
+            Some(connection) => connection,
+            None => self.open_reader(&state)?,
+        };
+        connection.use_context(ctx);
+        state.in_use += 1;
+        Ok(Lease { shared: self, connection: Some(connection), generation: state.generation, place })
+    }
+
+    fn seen(&self) -> Result<Seen> {
+        let metadata = std::fs::metadata(&self.path).map_err(|error| not_found(&self.path, error))?;
+        Ok(Seen::of(&metadata))
+    }
+
+    /// The file was changed since it was found to be written by nobody.
+    fn look_again(&self, state: &mut State, has_wal: bool, ctx: &Context) -> Result<()> {
+        let (mode, reader) = if has_wal {
+            open_guarded(&self.path, Access::Read, self.durability, self.busy_timeout, ctx)?
+        } else {
+            let (seen, reader) = open_immutable(&self.path, self.busy_timeout, ctx)?;
+            (Mode::Immutable(seen), reader)
+        };
+        state.idle.clear();
+        state.mode = mode;
+        state.generation += 1;
+        state.idle.push(reader);
+        Ok(())
+    }
+
+    fn open_reader(&self, state: &State) -> Result<Connection> {
+        let purpose = match state.mode {
+            Mode::Guarded { .. } => Purpose::Read,
+            Mode::Immutable(_) => Purpose::ReadImmutable,
+        };
+        Connection::open(&self.path, purpose, self.busy_timeout)
+    }
+
+    /// Closes every connection and then the guard. The writer last: only it can checkpoint.
+    fn close_all(&self, state: &mut State, checkpoints: bool) -> Result<()> {
+        let readers = std::mem::take(&mut state.idle);
+        let writer = state.writer.take();
+        let close = || {
+            for reader in readers {
+                reader.close()?;
+            }
+            let Some(writer) = writer else { return Ok(()) };
+            writer.use_context(&Context::background());
+            if checkpoints {
+                // Not the last connection to the file: then this is all there is to do, as far as readers let it.
+                writer.first("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            } else {
+                writer.without_checkpoint();
+            }
+            writer.close()
+        };
+        match &mut state.mode {
+            Mode::Guarded { guard, .. } => match guard.take() {
+                Some(guard) => guard.release(close),
+                None => close(),
+            },
+            Mode::Immutable(_) => close(),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let mut state: MutexGuard<'_, State> = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.closed {
+            // Like after a crash: whatever goes wrong here, the next open reads the WAL.
+            let state: &mut State = &mut state;
+            let (readers, writer) = (std::mem::take(&mut state.idle), state.writer.take());
+            let close = || {
+                drop(readers);
+                if let Some(writer) = writer {
+                    writer.without_checkpoint();
+                }
+            };
+            match &mut state.mode {
+                Mode::Guarded { guard: Some(_), .. } => {
+                    if let Mode::Guarded { guard, .. } = &mut state.mode
+                        && let Some(guard) = guard.take()
+                    {
+                        guard.release(close);
+                    }
+                }
+                _ => close(),
+            }
+        }
+    }
+}
+
+/// A connection in use; it goes back when this is dropped.
+pub(super) struct Lease<'a> {
+    shared: &'a Shared,
+    connection: Option<Connection>,
+    generation: u64,
+    place: Place,
+}
+
+/// Where a connection goes after use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Writer,
+    Pooled,
+    /// It is closed.
+    Apart,
+}
+
+impl Lease<'_> {
+    fn connection_mut(&mut self) -> Result<&mut Connection> {
+        // Taken only when dropped.
+        self.connection.as_mut().ok_or_else(crate::storage::closed)
+    }
+
+    /// Whether the file was the same before and after what was read through this.
+    fn has_seen_the_truth(&self) -> Result<bool> {
+        let state = lock(&self.shared.state);
+        match &state.mode {
+            Mode::Immutable(seen) if state.generation == self.generation => {
+                Ok(!has_wal(&self.shared.path)? && *seen == self.shared.seen()?)
+            }
+            _ => Ok(state.generation == self.generation),
+        }
+    }
+}
+
+impl Deref for Lease<'_> {
+    type Target = Connection;
+
+    #[allow(clippy::expect_used)]
+    fn deref(&self) -> &Connection {
+        self.connection.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.in_use -= 1;
+        let connection = self.connection.take();
+        if let Some(connection) = &connection {
+            // A context is the authority of one call and is kept by none.
+            connection.use_context(&Context::background());
+        }
+        if self.place == Place::Writer {
+            if connection.as_ref().is_some_and(|connection| !connection.sql().is_autocommit()) {
+                // A transaction that could not even be rolled back.
+                self.shared.latch.store(Latch::Fault as u8, Ordering::Release);
+            }
+            state.writer = connection;
+        } else if self.place == Place::Pooled
+            && state.generation == self.generation
+            && state.idle.len() < IDLE_READERS
+        {
+            state.idle.extend(connection);
+        } else {
+            // Closed before the guard can be: it is counted as in use until here.
+            drop(connection);
+        }
+        // Waking costs a system call, and mostly nobody waits.
+        let is_awaited = state.waiting > 0;
+        drop(state);
+        if is_awaited {
+            self.shared.returned.notify_all();
+        }
+    }
+}
+
+fn has_wal(path: &Path) -> Result<bool> {
+    let wal = beside(path, "-wal");
+    wal.try_exists().map_err(|error| Error::io("cannot look for the write-ahead log", error).with_path(wal))
+}
+
+pub(super) fn not_found(path: &Path, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        return Error::new(ErrorKind::UnknownSession, "there is no such file")
+            .with_path(path)
+            .with_hint("it was never made, or was deleted or moved");
+    }
+    Error::io("cannot look at the file", error).with_path(path)
+}
+
+fn open_immutable(path: &Path, busy_timeout: Duration, ctx: &Context) -> Result<(Seen, Connection)> {
+    let metadata = std::fs::metadata(path).map_err(|error| not_found(path, error))?;
+    let reader = Connection::open(path, Purpose::ReadImmutable, busy_timeout)?;
+    reader.use_context(ctx);
+    header::check_through(&reader)?;
+    Ok((Seen::of(&metadata), reader))
+}
+
+fn open_guarded(
+    path: &Path,
+    access: Access,
+    durability: Durability,
+    busy_timeout: Duration,
+    ctx: &Context,
+) -> Result<(Mode, Connection)> {
+    let guard = Guard::acquire(path).map_err(|error| not_found(path, error))?;
+    let bytes = guard.header().map_err(|error| Error::io("cannot read the file", error).with_path(path))?;
+    header::check(&bytes, path)?;
+    let until = Instant::now() + busy_timeout;
+    take(|| guard.lock_database(), path, until, ctx)?;
+    if access == Access::Read && !has_wal(path)? {
+        // Its last writer has just closed. Read in the ordinary way, the file would get a WAL again.
+        drop(guard);
+        let (seen, reader) = open_immutable(path, busy_timeout, ctx)?;
+        return Ok((Mode::Immutable(seen), reader));
+    }
+    let purpose = match access {
+        Access::Read => Purpose::Read,
+        Access::Create | Access::Write => Purpose::Write(durability),
+    };
+    let connection = Connection::open(path, purpose, busy_timeout)?;
+    connection.use_context(ctx);
+    // The first read opens the WAL and `-shm`.
+    header::check_through(&connection)?;
+    take(|| guard.lock_shm(), path, until, ctx)?;
+    let wal = std::fs::metadata(beside(path, "-wal")).map_err(|error| {
+        Error::io("cannot look at the write-ahead log", error).with_path(beside(path, "-wal"))
+    })?;
+    Ok((Mode::Guarded { guard: Some(guard), wal: Some(identity(&wal)) }, connection))
+}
+
+/// Tries until a lock is taken that others hold for moments only.
+fn take(
+    mut lock: impl FnMut() -> io::Result<bool>,
+    path: &Path,
+    until: Instant,
+    ctx: &Context,
+) -> Result<()> {
+    loop {
+        if lock().map_err(|error| Error::io("cannot lock the database", error).with_path(path))? {
+            return Ok(());
+        }
+        ctx.check()?;
+        if Instant::now() >= until {
+            return Err(Error::new(ErrorKind::Busy, "another program holds the database's exclusive lock")
+                .with_path(path)
+                .with_hint("try again, or raise `busy_timeout`"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,62 @@
+//! What SQLite's errors mean here.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::error::{Error, ErrorKind};
+
+/// The error of doing `what` (a verb and its object) on the database at `path`.
+pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
+    let (kind, hint) = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (ErrorKind::Busy, "another program holds the database's lock; try again, or raise `busy_timeout`")
+        }
+        Some(ErrorCode::DiskFull) => (ErrorKind::Full, "nothing was written; make room and try again"),
+        Some(ErrorCode::DatabaseCorrupt) => {
+            (ErrorKind::Corrupt, "the file is damaged; look at it with `pisession doctor`")
+        }
+        Some(ErrorCode::NotADatabase) => (ErrorKind::NotASession, "the file was left as it is"),
+        Some(ErrorCode::ConstraintViolation) if message(&error).contains("session_row.id") => {
+            (ErrorKind::SessionExists, "open it, or choose another id")
+        }
+        Some(ErrorCode::TooBig) => (ErrorKind::TooLarge, "store less at once"),
+        Some(ErrorCode::ReadOnly) if extended(&error) == rusqlite::ffi::SQLITE_READONLY_DBMOVED => {
+            (ErrorKind::FileChanged, "the file was moved or deleted while it was open; reopen the session")
+        }
+        Some(ErrorCode::SystemIoFailure) => (ErrorKind::Io, "nothing was written; look at the disk"),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            (ErrorKind::Io, "look at the permissions of the file and its folder")
+        }
+        Some(_) => (ErrorKind::Io, "reopen the session"),
+        // What is stored does not have the types the schema gives it.
+        None => (ErrorKind::Corrupt, "the file is damaged; look at it with `pisession doctor`"),
+    };
+    Error::new(kind, format!("cannot {what}: {error}")).with_path(path).with_hint(hint).with_source(error)
+}
+
+/// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
+pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+}
+
+fn message(error: &rusqlite::Error) -> &str {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message,
+        _ => "",
+    }
+}
+
+fn extended(error: &rusqlite::Error) -> i32 {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
+        _ => 0,
+    }
+}
+
+/// Something the schema rules out was found.
+pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Corrupt, what)
+        .with_path(path)
+        .with_hint("the file is damaged; look at it with `pisession doctor`")
+}

@@ -1,0 +1,260 @@
+//! Storage of one session in a database.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use super::connection::{Connection, lock};
+use super::database::Database;
+use super::read::View;
+use super::sessions;
+use super::tree::{Eager, SessionTree};
+use super::write::{Nodes, Writing};
+use super::{backup, query};
+use crate::context::Context;
+use crate::error::Result;
+use crate::model::entry::{Entry, EntryStructure};
+use crate::model::id::Clock;
+use crate::model::usage::{Stats, UsageRow};
+use crate::model::value::{Address, ListElement, StoredValue, reserved};
+use crate::model::write::{CommitResult, Write};
+use crate::repository::OpenMode;
+use crate::sql::{Rows, SqlValue};
+use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
+use crate::storage::{Reads, Storage, closed, commit, path, read_only};
+
+/// One session of a database.
+pub(crate) struct SqliteStorage {
+    database: Database,
+    id: String,
+    sid: i64,
+    clock: Arc<dyn Clock>,
+    max_payload: usize,
+    mode: OpenMode,
+    /// Nodes that earlier commits met; only this storage writes the session.
+    nodes: Mutex<RefCell<Nodes>>,
+    tips: Tips,
+    /// Held for reading by every commit: closing waits for those that were admitted.
+    closed: RwLock<bool>,
+}
+
+/// Tips that this storage committed, so that an append need not read the one it just wrote.
+///
+/// Only the writer of the session remembers, and it forgets before each commit what that commit changes:
+/// while a commit is in flight its tips are read from the database, so no reader sees one out of its time.
+#[derive(Default)]
+struct Tips(Mutex<HashMap<Address, StoredValue>>);
+
+impl Tips {
+    /// How many tips are remembered.
+    const LIMIT: usize = 64;
+
+    fn get(&self, address: &Address) -> Option<StoredValue> {
+        if address.namespace() != reserved::BRANCH_TIP {
+            return None;
+        }
+        lock(&self.0).get(address).cloned()
+    }
+
+    fn forget(&self, writes: &[Write]) {
+        let mut tips = lock(&self.0);
+        for write in writes {
+            if let Write::SetValue(address, _) | Write::DeleteValue(address) = write {
+                tips.remove(address);
+            }
+        }
+    }
+
+    fn remember(&self, writes: &[Write], first_seq: u64) {
+        let mut tips = lock(&self.0);
+        for (seq, write) in (first_seq..).zip(writes) {
+            match write {
+                Write::SetValue(address, value) if address.namespace() == reserved::BRANCH_TIP => {
+                    if tips.len() >= Self::LIMIT {
+                        tips.clear();
+                    }
+                    let stored = StoredValue { address: address.clone(), value: value.clone(), seq };
+                    tips.insert(address.clone(), stored);
+                }
+                Write::DeleteValue(address) => {
+                    tips.remove(address);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl SqliteStorage {
+    /// The session `id` of `database`. Closing it does not close the database.
+    ///
+    /// # Errors
+    /// `UnknownSession`, `UnsupportedVersion`.
+    pub(crate) fn open(
+        database: Database,
+        id: &str,
+        clock: Arc<dyn Clock>,
+        max_payload: usize,
+        mode: OpenMode,
+        ctx: &Context,
+    ) -> Result<SqliteStorage> {
+        let sid = database.read(ctx, |connection| sessions::find(connection, id))?;
+        Ok(SqliteStorage {
+            database,
+            id: id.to_owned(),
+            sid,
+            clock,
+            max_payload,
+            mode,
+            nodes: Mutex::default(),
+            tips: Tips::default(),
+            closed: RwLock::new(false),
+        })
+    }
+
+    fn admitted(&self) -> Result<RwLockReadGuard<'_, bool>> {
+        let is_closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
+        if *is_closed { Err(closed()) } else { Ok(is_closed) }
+    }
+
+    /// One statement, which is one snapshot by itself.
+    fn read<T>(&self, ctx: &Context, mut read: impl FnMut(&View<'_>) -> Result<T>) -> Result<T> {
+        let _admitted = self.admitted()?;
+        let sid = self.sid;
+        self.database.read(ctx, |connection| read(&View { connection, sid }))
+    }
+
+    /// Several statements over one snapshot.
+    fn read_all<T>(&self, ctx: &Context, mut read: impl FnMut(&View<'_>) -> Result<T>) -> Result<T> {
+        self.read(ctx, |view| {
+            let _snapshot = view.connection.snapshot()?;
+            read(view)
+        })
+    }
+
+    fn apply(
+        &self,
+        writer: &Connection,
+        nodes: &RefCell<Nodes>,
+        writes: &[Write],
+        timestamp: i64,
+    ) -> Result<CommitResult> {
+        let view = View { connection: writer, sid: self.sid };
+        let transaction = writer.writing()?;
+        let (first_seq, before) = view.session(&self.id)?;
+        let writing = Writing::new(view, nodes);
+        commit::check(writes, &writing, first_seq, self.max_payload)?;
+        let next_seq = first_seq + writes.len() as u64;
+        let stats = commit::stats_after(&before, writes);
+        if !writes.is_empty() {
+            writing.apply(writes, first_seq, timestamp)?;
+            writing.finish(&before, &stats, next_seq, timestamp)?;
+            self.tips.forget(writes);
+            self.database.finish(transaction, writer, "commit to the database")?;
+            self.tips.remember(writes, first_seq);
+            writing.committed();
+        }
+        Ok(CommitResult { first_seq, seqs: (first_seq..next_seq).collect(), timestamp, stats })
+    }
+}
+
+impl Reads for SqliteStorage {
+    fn get_entries(&self, ids: &[&str], ctx: &Context) -> Result<Vec<Entry>> {
+        self.read_all(ctx, |view| view.get_entries(ids, ctx))
+    }
+
+    fn get_value(&self, address: &Address, ctx: &Context) -> Result<Option<StoredValue>> {
+        if let Some(tip) = self.tips.get(address) {
+            ctx.check()?;
+            let _admitted = self.admitted()?;
+            return Ok(Some(tip));
+        }
+        self.read(ctx, |view| view.get_value(address))
+    }
+
+    fn scan_values(&self, namespace: &str, prefix: &str, ctx: &Context) -> Result<Vec<StoredValue>> {
+        self.read(ctx, |view| view.scan_values(namespace, prefix, ctx))
+    }
+
+    fn read_list(&self, address: &Address, read: &ListRead, ctx: &Context) -> Result<Vec<ListElement>> {
+        self.read(ctx, |view| view.read_list(address, read, ctx))
+    }
+
+    fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<Entry>> {
+        let filters = scan.entry_type.is_some() || scan.custom_type.is_some();
+        let skips = scan.cursor.is_some() && scan.stop_at_type.is_some();
+        self.read_all(ctx, |view| {
+            if filters || skips {
+                let found = path::scan(&SessionTree::<Entry>::new(*view), start, scan, ctx)?;
+                return view.with_parents(found);
+            }
+            let found = path::scan(&SessionTree::<Eager>::new(*view), start, scan, ctx)?;
+            view.with_parents(found.into_iter().map(Into::into).collect())
+        })
+    }
+
+    fn scan_branch_structure(
+        &self,
+        start: &str,
+        scan: &BranchScan,
+        ctx: &Context,
+    ) -> Result<Vec<EntryStructure>> {
+        self.read_all(ctx, |view| {
+            let found = path::scan(&SessionTree::<EntryStructure>::new(*view), start, scan, ctx)?;
+            view.with_parents(found)
+        })
+    }
+
+    fn scan_entries(&self, scan: &EntryScan, ctx: &Context) -> Result<Vec<Entry>> {
+        self.read_all(ctx, |view| view.scan_entries(scan, ctx))
+    }
+
+    fn scan_usage(&self, scan: &UsageScan, ctx: &Context) -> Result<Vec<UsageRow>> {
+        self.read(ctx, |view| view.scan_usage(scan, ctx))
+    }
+
+    fn value_addresses(&self, after: Option<&Address>, limit: usize, ctx: &Context) -> Result<Vec<Address>> {
+        self.read(ctx, |view| view.value_addresses(after, limit, ctx))
+    }
+
+    fn list_addresses(&self, after: Option<&Address>, limit: usize, ctx: &Context) -> Result<Vec<Address>> {
+        self.read(ctx, |view| view.list_addresses(after, limit, ctx))
+    }
+
+    fn stats(&self, ctx: &Context) -> Result<Stats> {
+        Ok(self.read(ctx, |view| view.session(&self.id))?.1)
+    }
+
+    fn next_seq(&self, ctx: &Context) -> Result<u64> {
+        Ok(self.read(ctx, |view| view.session(&self.id))?.0)
+    }
+}
+
+impl Storage for SqliteStorage {
+    fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
+        ctx.check()?;
+        if self.mode == OpenMode::ReadOnly {
+            return Err(read_only());
+        }
+        let _admitted = self.admitted()?;
+        let writer = self.database.writer(ctx)?;
+        let timestamp = self.clock.now();
+        self.apply(&writer, &lock(&self.nodes), writes, timestamp)
+    }
+
+    fn query(&self, sql: &str, parameters: &[SqlValue], ctx: &Context) -> Result<Rows> {
+        let _admitted = self.admitted()?;
+        query::run(&self.database, self.sid, sql, parameters, ctx)
+    }
+
+    fn backup_to(&self, path: &Path, ctx: &Context) -> Result<()> {
+        let _admitted = self.admitted()?;
+        backup::run(&self.database, self.sid, path, ctx)
+    }
+
+    fn close(&self, _ctx: &Context) -> Result<()> {
+        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! The entry tree of a session for the walk along paths: `at` is the `seq`.
+
+use std::ops::ControlFlow;
+
+use rusqlite::{Row, params};
+
+use super::fault::corrupt;
+use super::read::{
+    CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, entry_of, json, parent_of, structure_of,
+    type_of,
+};
+use super::schema::{key, seq_of};
+use crate::error::Result;
+use crate::model::entry::{Entry, EntryStructure};
+use crate::storage::path::{Node, Step, Tree, Visit};
+
+/// What a scan takes of an entry.
+pub(super) trait Taken: Sized {
+    /// The statement that steps down a path.
+    const WALK: &'static str;
+    /// The row of the walk as what is taken.
+    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>>;
+}
+
+/// The walk that reads payloads as it goes: for scans that keep what they meet.
+pub(super) struct Eager(pub(super) Entry);
+
+impl Taken for Eager {
+    const WALK: &'static str = CLIMB_WHOLE;
+
+    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
+        let taken = || {
+            let entry = entry_of(structure_of(row)?, json(row, 8)?);
+            Ok(Found { entry: Eager(entry), parent: parent_of(row)? })
+        };
+        taken().map_err(|error| view.connection.fault("read an entry", error))
+    }
+}
+
+impl Taken for EntryStructure {
+    const WALK: &'static str = CLIMB;
+
+    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
+        let taken = || Ok(Found { entry: structure_of(row)?, parent: parent_of(row)? });
+        taken().map_err(|error| view.connection.fault("read an entry", error))
+    }
+}
+
+/// The walk that reads the payload of what is kept only: for scans that skip.
+impl Taken for Entry {
+    const WALK: &'static str = CLIMB;
+
+    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
+        let Found { entry: place, parent } = EntryStructure::of(view, row)?;
+        let payload = view
+            .connection
+            .first(PAYLOAD, [key(view.sid, place.seq)], |row| json(row, 0))?
+            .ok_or_else(|| view.lost(place.seq))?;
+        Ok(Found { entry: entry_of(place, payload), parent })
+    }
+}
+
+/// The tree from which a scan takes `T`.
+pub(super) struct SessionTree<'a, T> {
+    view: View<'a>,
+    taken: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<'a, T> SessionTree<'a, T> {
+    pub(super) fn new(view: View<'a>) -> Self {
+        Self { view, taken: std::marker::PhantomData }
+    }
+}
+
+fn node_of(row: &Row<'_>) -> rusqlite::Result<Node> {
+    let seq = seq_of(row.get(0)?);
+    Ok(Node {
+        at: seq,
+        seq,
+        parent: parent_of(row)?,
+        jump: row.get::<_, i64>(4)?.cast_unsigned(),
+        depth: row.get(2)?,
+        entry_type: type_of(row.get(1)?)?,
+    })
+}
+
+impl<T: Taken> Tree for SessionTree<'_, T> {
+    type Row = Found<T>;
+
+    fn find(&self, id: &str) -> Result<Option<Node>> {
+        self.view.connection.first(NODE_BY_ID, params![self.view.sid, id], node_of)
+    }
+
+    fn node(&self, at: u64) -> Result<Node> {
+        let found = self.view.connection.first(NODE, [key(self.view.sid, at)], node_of)?;
+        found.ok_or_else(|| self.view.lost(at))
+    }
+
+    /// Steps down by key while the next row is the parent, and seeks the parent where another branch's rows
+    /// lie between.
+    fn climb(&self, from: u64, visit: &mut Visit<'_, Self::Row>) -> Result<()> {
+        let View { connection, sid } = self.view;
+        let failed = |error| connection.fault("read the database", error);
+        let mut statement = connection.prepared(T::WALK)?;
+        let mut next = Some(from);
+        while let Some(start) = next {
+            let mut rows = statement.query([key(sid, 0), key(sid, start)]).map_err(failed)?;
+            let mut is_first = true;
+            while let (Some(wanted), Some(row)) = (next, rows.next().map_err(failed)?) {
+                let node = node_of(row).map_err(failed)?;
+                if node.seq != wanted {
+                    if is_first {
+                        return Err(self.view.lost(wanted));
+                    }
+                    break;
+                }
+                is_first = false;
+                let custom_type =
+                    row.get_ref(7).and_then(|text| Ok(text.as_str_or_null()?)).map_err(failed)?;
+                let step = Step { node, custom_type, load: &mut || T::of(&self.view, row) };
+                if visit(step)? == ControlFlow::Break(()) {
+                    return Ok(());
+                }
+                next = node.parent;
+                if next.is_some_and(|parent| parent >= node.seq) {
+                    let what = format!("the entry of seq {} stands before its parent", node.seq);
+                    return Err(corrupt(connection.path(), what));
+                }
+            }
+            if is_first {
+                return Err(self.view.lost(start));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Found<Eager>> for Found<Entry> {
+    fn from(found: Found<Eager>) -> Self {
+        Self { entry: found.entry.0, parent: found.parent }
+    }
+}

@@ -1,0 +1,67 @@
+//! What the tests of the C library share: where things are, and the library itself.
+
+#![allow(dead_code)] // each test uses a part of it
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The folder of this crate.
+pub(crate) fn manifest() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The folder that holds `libpisession.so` and `libpisession.a`, built as the tests were.
+///
+/// Cargo does not build a C library for the tests of its own package, so it is asked to.
+pub(crate) fn library_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "--offline", "--package", "pisession-ffi", "--lib"]);
+        if !cfg!(debug_assertions) {
+            cargo.arg("--release");
+        }
+        run(cargo.current_dir(manifest()));
+        // The test is in <target>/<profile>/deps.
+        let test = std::env::current_exe().unwrap();
+        test.parent().unwrap().parent().unwrap().to_owned()
+    })
+}
+
+/// Runs a program; its output. Panics with all it said if it fails.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    said
+}
+
+/// Whether a program is there.
+pub(crate) fn is_installed(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// The functions a header declares.
+pub(crate) fn header_functions(header: &str) -> Vec<String> {
+    let mut functions = Vec::new();
+    let mut in_comment = false;
+    for line in header.lines() {
+        in_comment |= line.trim_start().starts_with("/*");
+        if !in_comment
+            && !line.starts_with([' ', '#', '}'])
+            && !line.starts_with("typedef")
+            && let Some((before, _)) = line.split_once('(')
+            && let Some(name) = before.rsplit([' ', '*']).next()
+        {
+            functions.push(name.to_owned());
+        }
+        in_comment &= !line.contains("*/");
+    }
+    functions
+}

@@ -1,0 +1,203 @@
+//! The C programs of `tests/c` and the examples of `examples/c`, compiled against the committed header, linked
+//! with the shared and with the static library, run on every kind of repository, and once under valgrind.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use common::{is_installed, library_folder, manifest, run};
+
+/// What a program is run on: a kind of repository, empty each time.
+fn repositories(folder: &Path) -> Vec<String> {
+    let _ = folder;
+    vec![
+        "memory:".to_owned(),
+        // A kind more is a line more: format!("sqlite:{}/sessions", folder.display()),
+    ]
+}
+
+const PROGRAMS: [&str; 7] = ["basic", "errors", "fork", "handles", "mutation", "panic", "threads"];
+
+const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror"];
+
+/// How a program is linked.
+enum Link {
+    Shared,
+    Static,
+}
+
+/// The library as an installation has it: the shared one under its soname too, the static one made of it.
+fn installed() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let built = library_folder();
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(built.join("libpisession.so"), folder.join("libpisession.so.0")).unwrap();
+        symlink("libpisession.so.0", folder.join("libpisession.so")).unwrap();
+        run(Command::new(manifest().join("static-library.sh"))
+            .arg(built.join("libpisession.a"))
+            .arg(manifest().join("symbols.txt"))
+            .arg(folder.join("libpisession.a")));
+        folder
+    })
+}
+
+/// Compiles and links a program into `folder`, which is the calling test's own.
+fn compile(source: &Path, link: Link, folder: &Path) -> PathBuf {
+    let name = source.file_stem().unwrap().to_str().unwrap();
+    let program = folder.join(name);
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
+    gcc.arg("-I").arg(manifest().join("../include")).arg(source).arg("-o").arg(&program);
+    match link {
+        Link::Shared => gcc
+            .arg("-L")
+            .arg(installed())
+            .arg("-lpisession")
+            .arg(format!("-Wl,-rpath,{}", installed().display())),
+        Link::Static => gcc.arg(installed().join("libpisession.a")).args([
+            "-Wl,--gc-sections",
+            "-lgcc_s",
+            "-lutil",
+            "-lrt",
+            "-lpthread",
+            "-lm",
+            "-ldl",
+            "-lc",
+        ]),
+    };
+    run(&mut gcc);
+    program
+}
+
+fn test_program(name: &str) -> PathBuf {
+    manifest().join("../tests/c").join(format!("{name}.c"))
+}
+
+/// Runs `program` on every kind of repository. It must print nothing.
+fn run_on_every_repository(program: &Path, launcher: &[&str]) {
+    let kinds = repositories(Path::new("")).len();
+    for kind in 0..kinds {
+        let folder = tempfile::tempdir().unwrap();
+        let uri = repositories(folder.path()).swap_remove(kind);
+        let mut command = match launcher {
+            [] => Command::new(program),
+            [tool, options @ ..] => {
+                let mut command = Command::new(tool);
+                command.args(options).arg(program);
+                command
+            }
+        };
+        let output = command.arg(&uri).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{} {uri}: {}\n{said}", program.display(), output.status);
+        assert!(said.is_empty() && output.stdout.is_empty(), "{} {uri} printed:\n{said}", program.display());
+    }
+}
+
+#[test]
+fn every_program_in_the_folder_is_run() {
+    let mut found: Vec<String> = fs::read_dir(manifest().join("../tests/c"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|file| file.extension().is_some_and(|extension| extension == "c"))
+        .map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    found.sort();
+    assert_eq!(found, PROGRAMS);
+}
+
+#[test]
+fn programs_run_with_the_shared_library() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in PROGRAMS {
+        run_on_every_repository(&compile(&test_program(name), Link::Shared, folder.path()), &[]);
+    }
+}
+
+#[test]
+fn programs_run_with_the_static_library() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in PROGRAMS {
+        run_on_every_repository(&compile(&test_program(name), Link::Static, folder.path()), &[]);
+    }
+}
+
+#[test]
+fn programs_run_under_valgrind_without_a_finding() {
+    if !is_installed("valgrind") {
+        println!("SKIPPED: valgrind is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // "Possibly lost" is what std keeps for the main thread through a pointer into the middle of a block.
+    let options = ["--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=9"];
+    // A forked child has lost what the parent's other thread held, and that is right.
+    for name in PROGRAMS.into_iter().filter(|name| *name != "fork") {
+        let program = compile(&test_program(name), Link::Shared, folder.path());
+        let launcher = [
+            &["valgrind", "-q", "--fair-sched=yes", "--errors-for-leak-kinds=definite,indirect"],
+            &options[..],
+        ]
+        .concat();
+        run_on_every_repository(&program, &launcher);
+    }
+}
+
+#[test]
+fn the_header_compiles_as_every_c_and_cpp_without_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("use.c");
+    fs::write(&source, "#include \"pisession.h\"\nint main(void) { return pi_abi_version() != 0; }\n")
+        .unwrap();
+    let standards = ["c99", "c11", "c17", "c2x"].map(|standard| ("gcc", "c", standard));
+    let plus = ["c++11", "c++17", "c++20"].map(|standard| ("g++", "c++", standard));
+    for (compiler, language, standard) in standards.into_iter().chain(plus) {
+        let warnings = WARNINGS.iter().filter(|warning| language == "c" || !warning.contains("strict-proto"));
+        run(Command::new(compiler)
+            .args(["-x", language, &format!("-std={standard}")])
+            .args(warnings)
+            .arg("-I")
+            .arg(manifest().join("../include"))
+            .arg("-c")
+            .arg(&source)
+            .args(["-o", "/dev/null"]));
+    }
+}
+
+#[test]
+fn the_notebook_takes_its_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(&manifest().join("../examples/c/notebook.c"), Link::Shared, folder.path());
+    for uri in repositories(folder.path()) {
+        let said = run(Command::new(&program).args([&uri, "shared", "3"]));
+        for turn in 1..=3 {
+            assert!(said.contains(&format!("turn {turn}")), "{uri}:\n{said}");
+        }
+    }
+}
+
+#[test]
+fn the_program_of_the_readme_compiles_and_runs() {
+    let readme = fs::read_to_string(manifest().join("README.md")).unwrap();
+    let programs: Vec<&str> = readme
+        .split("```c\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(code, _)| code)
+        .collect();
+    assert_eq!(programs.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("readme.c");
+    fs::write(&source, programs[0]).unwrap();
+    let said = run(&mut Command::new(compile(&source, Link::Shared, folder.path())));
+    assert!(said.contains(r#"{"message":{"role":"user","content":"hello"}}"#), "{said}");
+}

@@ -1,0 +1,1301 @@
+/*
+ * libpisession: durable sessions for AI agents.
+ *
+ * A session keeps an immutable tree of conversation entries with named branches, replaceable values,
+ * append-only lists and a cost ledger, changed only by atomic commits along one mutation line.
+ *
+ *     pi_repository *repository;
+ *     pi_session *session;
+ *     pi_branch *branch;
+ *     pi_error *error;
+ *
+ *     if (pi_repository_open("memory:", PI_NUL, NULL, &repository, NULL, &error) < 0 ||
+ *         pi_session_create(repository, NULL, &session, NULL, &error) < 0 ||
+ *         pi_branch_create(session, "main", PI_NUL, NULL, 0, &branch, NULL, &error) < 0 ||
+ *         pi_branch_append_message(branch, "{\"role\":\"user\",\"content\":\"hi\"}", PI_NUL, NULL, NULL, &error) < 0) {
+ *         fprintf(stderr, "%s\n", pi_error_message(error));
+ *     }
+ *
+ * The contract, in short (whole in docs/c-contract.md):
+ *
+ * Results    int32_t: 0 is success, a negative PI_* number is failure. The last parameter, pi_error **error, may
+ *            be NULL; else it is always written: NULL on success, an object on failure. Every other output is
+ *            always written too: NULL or 0 on failure. "PI_X" in the text of a function names a failure to
+ *            expect; arguments that are wrong by themselves give PI_INVALID_ARGUMENT, a wrong handle PI_MISUSE,
+ *            any call that reaches storage what storage fails with.
+ * Ownership  What a function hands out is freed once with the _free of its type; _free(NULL) does nothing. No
+ *            function takes over an argument, none keeps one. Borrowed texts live until their owner is freed.
+ *            Handles may be freed in any order: children keep what they need.
+ * Handles    pi_repository, pi_session, pi_branch, pi_mutation, pi_context and pi_cursor are checked: one that
+ *            was freed, of another type or foreign gives PI_MISUSE. Sets, buffers, errors and batches are plain
+ *            pointers.
+ * Texts      In: pointer and length, or PI_NUL as the length of a text that ends with a NUL; NULL where a text
+ *            may be absent. Out: pointer and length, and a NUL that is not counted. UTF-8. JSON is text, and
+ *            comes back exactly as it was stored.
+ * Options    NULL for defaults; else filled by their _init function before anything is set.
+ * Context    const pi_context *, before error: cancellation, deadline, trace parent. NULL for none.
+ * Threads    Every handle may be used from any thread at once, cursors from one at a time. The library starts
+ *            no thread. Callbacks run only inside the call they were given to, on its thread.
+ * Waiting    A call that says so waits for its turn on the session's mutation line, until its context ends.
+ * Fork       In a child of fork, handles of the parent and new ones give PI_FORKED.
+ * Panics     A defect of the library comes back as PI_PANIC; the process goes on.
+ */
+
+#ifndef PISESSION_H
+#define PISESSION_H
+
+/* Made from the Rust sources by cbindgen; not to be edited. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PI_VERSION_MAJOR 0
+#define PI_VERSION_MINOR 1
+#define PI_VERSION_PATCH 0
+#define PI_VERSION_NUMBER (PI_VERSION_MAJOR * 1000000 + PI_VERSION_MINOR * 1000 + PI_VERSION_PATCH)
+
+/* The length of a text that ends with a NUL. */
+#define PI_NUL SIZE_MAX
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ----------------------------------------------------------------------------------------------------
+ * Handles and objects
+ * All of them are opaque.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* What failed, where, and what to do about it. To be freed with pi_error_free. */
+typedef struct pi_error pi_error;
+
+/* A text the caller owns. UTF-8; a NUL that is not counted follows it. To be freed with pi_buf_free. */
+typedef struct pi_buf pi_buf;
+
+/* A context. To be freed with pi_context_free, from any thread, also while a call uses it. */
+typedef struct pi_context pi_context;
+
+/* A repository. To be freed with pi_repository_free. */
+typedef struct pi_repository pi_repository;
+
+/* The sessions of a repository. To be freed with pi_sessions_free. */
+typedef struct pi_sessions pi_sessions;
+
+/* An open session. To be closed with pi_session_close and freed with pi_session_free. */
+typedef struct pi_session pi_session;
+
+/* Elements of a list. To be freed with pi_elements_free. */
+typedef struct pi_elements pi_elements;
+
+/* Values a scan found. To be freed with pi_values_free. */
+typedef struct pi_values pi_values;
+
+/* Entries one by one. Used by one thread at a time. To be freed with pi_cursor_free. */
+typedef struct pi_cursor pi_cursor;
+
+/* Entries a scan found. To be freed with pi_entries_free. */
+typedef struct pi_entries pi_entries;
+
+/* A branch of an open session. To be freed with pi_branch_free. */
+typedef struct pi_branch pi_branch;
+
+/* The branches of a session. To be freed with pi_branches_free. */
+typedef struct pi_branches pi_branches;
+
+/* The writes of one commit. To be freed with pi_writes_free, after the commit too. */
+typedef struct pi_writes pi_writes;
+
+/* What a commit did. To be freed with pi_commit_result_free. */
+typedef struct pi_commit_result pi_commit_result;
+
+/* A begun mutation. To be ended with pi_mutation_end and freed with pi_mutation_free, unless it was given to
+ * the function of pi_session_mutate, which does both. */
+typedef struct pi_mutation pi_mutation;
+
+/* ----------------------------------------------------------------------------------------------------
+ * Versions
+ * The header says what a program was compiled with, the functions say what it runs with.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The version of the library, for example "0.1.0". Never NULL; static. */
+const char *pi_version(void);
+
+/* The version of the library as a number, to be compared with PI_VERSION_NUMBER of the header. */
+int64_t pi_version_number(void);
+
+/* The number in the name of the shared library, libpisession.so.N: programs of one number work together
+ * with libraries of the same number and an equal or newer version. */
+int64_t pi_abi_version(void);
+
+/* The version of the SQLite inside the library, for example "3.54.1". Never NULL; static. */
+const char *pi_sqlite_version(void);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Errors
+ * A function that can fail returns 0 or one of the numbers below, and takes a pi_error ** last. NULL is
+ * allowed there; anything else is always written: NULL on success, an object on failure.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Success. */
+#define PI_OK 0
+
+/* The operating system refused an operation; the source tells how. */
+#define PI_IO -1
+
+/* The disk is full or a size limit was reached. Nothing was written. */
+#define PI_FULL -2
+
+/* Another process holds the database's lock past the busy timeout. */
+#define PI_BUSY -3
+
+/* The session is open for writing elsewhere. */
+#define PI_SESSION_BUSY -4
+
+/* The call's context was cancelled. */
+#define PI_CANCELLED -5
+
+/* The call's deadline passed. */
+#define PI_DEADLINE_EXCEEDED -6
+
+/* The session or repository is closed. */
+#define PI_CLOSED -7
+
+/* The session was opened for reading only. */
+#define PI_READ_ONLY -8
+
+/* The session is a file of version 1 to 3, which is never written in place. */
+#define PI_LEGACY_READ_ONLY -9
+
+/* This backend cannot do that. */
+#define PI_UNSUPPORTED -10
+
+/* No session of that id, or its file is gone. */
+#define PI_UNKNOWN_SESSION -11
+
+/* A session of that id exists already. */
+#define PI_SESSION_EXISTS -12
+
+/* Two files claim that session id. */
+#define PI_AMBIGUOUS_SESSION -13
+
+/* No branch of that name. */
+#define PI_UNKNOWN_BRANCH -14
+
+/* No entry of that id. */
+#define PI_UNKNOWN_ENTRY -15
+
+/* A tip or branch point names an entry that does not exist. */
+#define PI_UNKNOWN_TARGET -16
+
+/* An entry names a parent that does not exist. */
+#define PI_MISSING_PARENT -17
+
+/* A branch of that name exists already. */
+#define PI_BRANCH_EXISTS -18
+
+/* An entry or usage row of that id exists already. */
+#define PI_DUPLICATE_ID -19
+
+/* The entry is not on the path of that branch. */
+#define PI_ENTRY_NOT_ON_BRANCH -20
+
+/* An id is empty, too long, or holds characters ids cannot have. */
+#define PI_INVALID_ID -21
+
+/* A namespace is empty, or a part of an address holds characters it cannot have. */
+#define PI_INVALID_ADDRESS -22
+
+/* A branch name is empty or holds characters it cannot have. */
+#define PI_INVALID_BRANCH -23
+
+/* A lane name is empty or holds characters it cannot have. */
+#define PI_INVALID_LANE -24
+
+/* A payload is not JSON as this library takes it. */
+#define PI_INVALID_JSON -25
+
+/* An argument has a value the call does not take. */
+#define PI_INVALID_ARGUMENT -26
+
+/* A payload, a commit or a count is over its limit. */
+#define PI_TOO_LARGE -27
+
+/* The address belongs to the library and is not declared. */
+#define PI_RESERVED_ADDRESS -28
+
+/* An assistant message that is still pending cannot be stored. */
+#define PI_PENDING_ASSISTANT -29
+
+/* The mutation has used its one commit. */
+#define PI_COMMIT_ATTEMPTED -30
+
+/* The mutation has ended. */
+#define PI_MUTATION_ENDED -31
+
+/* A writer was called from inside a mutation of the same session and would wait for itself. */
+#define PI_NESTED_MUTATION -32
+
+/* The file is not a session. */
+#define PI_NOT_A_SESSION -33
+
+/* The file was written by a newer version of the format. */
+#define PI_UNSUPPORTED_VERSION -34
+
+/* The file is damaged. */
+#define PI_CORRUPT -35
+
+/* Another program changed the file behind an open session. */
+#define PI_FILE_CHANGED -36
+
+/* Storage cannot prove its state after a failure; reopen the session. */
+#define PI_STORAGE_FAULT -37
+
+/* Another SQLite library in this process interfered with the database file. */
+#define PI_FOREIGN_SQLITE -38
+
+/* The handle was made before a fork and is used in the child. */
+#define PI_FORKED -39
+
+/* A handle was misused (freed, of another type, used concurrently where that is not allowed). */
+#define PI_MISUSE -40
+
+/* A panic was caught at the boundary of the library. Please report it. */
+#define PI_PANIC -41
+
+/* The number the failed function returned. PI_OK for NULL. */
+int32_t pi_error_code(const struct pi_error *error);
+
+/* The name of the kind, for example "SessionBusy"; "Application" for a number of the host's own. Borrowed
+ * from the error. NULL for NULL. */
+const char *pi_error_kind(const struct pi_error *error);
+
+/* What failed, in a sentence; never empty. Borrowed from the error. NULL for NULL. */
+const char *pi_error_message(const struct pi_error *error);
+
+/* What to do about it; NULL where that is not known. Borrowed from the error. */
+const char *pi_error_hint(const struct pi_error *error);
+
+/* The file it is about, as the bytes of its name; NULL where there is none. Borrowed from the error. */
+const char *pi_error_path(const struct pi_error *error);
+
+/* The session, entry, branch or other id it is about; NULL where there is none. Borrowed from the error. */
+const char *pi_error_id(const struct pi_error *error);
+
+/* The line in the file, from 1; -1 where there is none. */
+int64_t pi_error_line(const struct pi_error *error);
+
+/* The byte in the file or in the text given (with a line: that of the line's start); -1 where there is none. */
+int64_t pi_error_offset(const struct pi_error *error);
+
+/* The operating system's error number, for PI_IO and PI_FULL; 0 where there is none. */
+int64_t pi_error_errno(const struct pi_error *error);
+
+/* 1 if the same call may succeed later without anything else being changed, else 0. */
+int64_t pi_error_retryable(const struct pi_error *error);
+
+/* Frees the error and what was borrowed from it. Nothing for NULL. */
+void pi_error_free(struct pi_error *error);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Owned texts
+ * A pi_buf is a text that a function hands out: an id, a value, a name.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The bytes of the buffer. Borrowed: valid until the buffer is freed. NULL for NULL. */
+const char *pi_buf_data(const struct pi_buf *buf);
+
+/* The number of bytes, without the NUL. 0 for NULL. */
+size_t pi_buf_len(const struct pi_buf *buf);
+
+/* Frees the buffer. Nothing for NULL. */
+void pi_buf_free(struct pi_buf *buf);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Contexts
+ * A context is the authority of the calls it is given to: cancellation, deadline, trace parent. NULL in its
+ * place is the background, which has none of them. Cancelling never undoes a commit that was admitted.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Makes a context without a deadline. *context is the caller's, to be freed with pi_context_free. */
+int32_t pi_context_new(struct pi_context **context, pi_error **error);
+
+/* Gives the context a deadline, so many milliseconds from now; an earlier one it has already stays. Holds
+ * for calls made from now on; a call past the deadline fails with PI_DEADLINE_EXCEEDED. */
+int32_t pi_context_set_timeout(struct pi_context *context, uint64_t milliseconds, pi_error **error);
+
+/* Gives the context a W3C trace parent, the parent of the spans of its calls. PI_INVALID_ARGUMENT if the text
+ * is none. */
+int32_t pi_context_set_traceparent(struct pi_context *context,
+                                   const char *traceparent,
+                                   size_t traceparent_len,
+                                   pi_error **error);
+
+/* Cancels the context: calls that wait with it, in any thread, fail with PI_CANCELLED, and so do later ones. */
+int32_t pi_context_cancel(struct pi_context *context, pi_error **error);
+
+/* Frees the context; calls that use it go on. Nothing for NULL. PI_MISUSE if it is no live context. */
+int32_t pi_context_free(struct pi_context *context);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Repositories
+ * A repository is a place where sessions are kept, named by a text: memory: (a new one each time), or
+ * sqlite:PATH.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* A commit that was acknowledged survives power loss (the default). */
+#define PI_DURABILITY_POWER 1
+
+/* A commit that was acknowledged survives the end of the process, in whatever way. */
+#define PI_DURABILITY_PROCESS 2
+
+/* How a repository works. To be filled by pi_repository_options_init first; 0 is the default of each field. */
+typedef struct pi_repository_options {
+    /* Set by pi_repository_options_init. */
+    size_t struct_size;
+    /* PI_DURABILITY_POWER or PI_DURABILITY_PROCESS. */
+    int64_t durability;
+    /* How many milliseconds a commit waits for another process's lock on a shared database: 5000. */
+    uint64_t busy_timeout_ms;
+    /* How many bytes a payload may have: 256 MiB. */
+    uint64_t max_payload;
+} pi_repository_options;
+
+/* What a listing looks up. To be filled by pi_list_options_init first; 0 is the default of each field. */
+typedef struct pi_list_options {
+    /* Set by pi_list_options_init. */
+    size_t struct_size;
+    /* 1: also name and number of messages, which cost an open of each session. */
+    int64_t details;
+} pi_list_options;
+
+/* One session of a listing: views that are valid until the listing is freed. Absent texts are NULL. */
+typedef struct pi_session_info {
+    /* Its id; NULL if the session cannot be read, see problem. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* When it was made, Unix ms; -1 if it cannot be read. */
+    int64_t created_at;
+    /* Version of the stored form; 0 if it cannot be read. */
+    uint64_t storage_version;
+    /* The working folder it was made for. */
+    const char *cwd;
+    /* Bytes of cwd. */
+    size_t cwd_len;
+    /* The session it was forked or copied from. */
+    const char *parent_session_id;
+    /* Bytes of parent_session_id. */
+    size_t parent_session_id_len;
+    /* The file it is in, as the bytes of its name. */
+    const char *path;
+    /* Bytes of path. */
+    size_t path_len;
+    /* When it was last written, Unix ms; -1 where that is not known. */
+    int64_t modified_at;
+    /* How it is kept: "memory", "sqlite", "sqlite-container", "jsonl-4", ... */
+    const char *format;
+    /* Bytes of format. */
+    size_t format_len;
+    /* Its name, when details were asked for. */
+    const char *name;
+    /* Bytes of name. */
+    size_t name_len;
+    /* How many messages it has, when details were asked for; else -1. */
+    int64_t message_count;
+    /* Why it cannot be read; NULL if it can. */
+    const char *problem;
+    /* Bytes of problem. */
+    size_t problem_len;
+    /* The number of that problem's kind; PI_OK if there is none. */
+    int64_t problem_code;
+} pi_session_info;
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_repository_options_init(struct pi_repository_options *options, size_t size);
+
+/* Opens the repository that uri names. What is not there yet is made by the first pi_session_create.
+ * options may be NULL. *repository is the caller's, to be freed with pi_repository_free.
+ * PI_INVALID_ARGUMENT for a text that names none. */
+int32_t pi_repository_open(const char *uri,
+                           size_t uri_len,
+                           const struct pi_repository_options *options,
+                           struct pi_repository **repository,
+                           const pi_context *context,
+                           pi_error **error);
+
+/* Closes every session that was opened through the repository; waits for mutations that have begun.
+ * The first error comes back, its message names the others. May be called again. The repository is still to
+ * be freed. */
+int32_t pi_repository_close(struct pi_repository *repository, const pi_context *context, pi_error **error);
+
+/* Frees the repository; sessions opened through it go on. Nothing for NULL. PI_MISUSE if it is no live one. */
+int32_t pi_repository_free(struct pi_repository *repository);
+
+/* Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none. */
+int32_t pi_repository_delete(struct pi_repository *repository,
+                             const char *id,
+                             size_t id_len,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_list_options_init(struct pi_list_options *options, size_t size);
+
+/* Lists the sessions, newest first; one bad file does not hide the others. options may be NULL. *sessions is
+ * the caller's, to be freed with pi_sessions_free. PI_IO if the place itself cannot be read. */
+int32_t pi_repository_list(const struct pi_repository *repository,
+                           const struct pi_list_options *options,
+                           struct pi_sessions **sessions,
+                           const pi_context *context,
+                           pi_error **error);
+
+/* How many sessions were listed. 0 for NULL. */
+size_t pi_sessions_count(const struct pi_sessions *sessions);
+
+/* Fills *view with the session at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_sessions_get(const struct pi_sessions *sessions,
+                        size_t index,
+                        struct pi_session_info *view,
+                        size_t size);
+
+/* Frees the listing and what was borrowed from it. Nothing for NULL. */
+void pi_sessions_free(struct pi_sessions *sessions);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Sessions
+ * A session holds global durable data (values, lists, entries, usage, name, labels) and one mutation line.
+ * It has no branch of its own: "main" is an ordinary name. Reads see the newest applied commit and never
+ * wait for a mutation.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* What a new session is. To be filled by pi_session_options_init first; NULL texts are absent. */
+typedef struct pi_session_options {
+    /* Set by pi_session_options_init. */
+    size_t struct_size;
+    /* Its id; NULL for a new one. */
+    const char *id;
+    /* Bytes of id, or PI_NUL. */
+    size_t id_len;
+    /* The session it goes on from. */
+    const char *parent_session_id;
+    /* Bytes of parent_session_id, or PI_NUL. */
+    size_t parent_session_id_len;
+    /* The working folder it is for. */
+    const char *cwd;
+    /* Bytes of cwd, or PI_NUL. */
+    size_t cwd_len;
+} pi_session_options;
+
+/* What a session says of itself: views that are valid until the session is freed. Absent texts are NULL. */
+typedef struct pi_metadata {
+    /* Its id, unique in its repository. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* When it was made, Unix ms. */
+    int64_t created_at;
+    /* Version of the stored form. */
+    uint64_t storage_version;
+    /* The working folder it was made for. */
+    const char *cwd;
+    /* Bytes of cwd. */
+    size_t cwd_len;
+    /* The session it was forked or copied from. */
+    const char *parent_session_id;
+    /* Bytes of parent_session_id. */
+    size_t parent_session_id_len;
+    /* The file of an old session it came from, where that has no id here. */
+    const char *legacy_parent_session_path;
+    /* Bytes of legacy_parent_session_path. */
+    size_t legacy_parent_session_path_len;
+    /* The file it is kept in, as the bytes of its name. */
+    const char *path;
+    /* Bytes of path. */
+    size_t path_len;
+} pi_metadata;
+
+/* Totals of a session. */
+typedef struct pi_stats {
+    /* Entries of type "message". */
+    uint64_t message_count;
+    /* Input tokens. This and the following are sums over the ledger. */
+    double input;
+    /* Output tokens. */
+    double output;
+    /* Tokens read from the provider's cache. */
+    double cache_read;
+    /* Tokens written to the provider's cache. */
+    double cache_write;
+    /* Of these, tokens written for an hour. */
+    double cache_write_1h;
+    /* Reasoning tokens. */
+    double reasoning;
+    /* All tokens. */
+    double total_tokens;
+    /* Cost of input tokens. */
+    double cost_input;
+    /* Cost of output tokens. */
+    double cost_output;
+    /* Cost of tokens read from the cache. */
+    double cost_cache_read;
+    /* Cost of tokens written to the cache. */
+    double cost_cache_write;
+    /* All costs. */
+    double cost_total;
+    /* 1 if any row had cache_write_1h. */
+    int64_t has_cache_write_1h;
+    /* 1 if any row had reasoning. */
+    int64_t has_reasoning;
+} pi_stats;
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_session_options_init(struct pi_session_options *options, size_t size);
+
+/* Makes a session and opens it for writing. It holds nothing but its metadata: no branch, no value. options
+ * may be NULL. *session is the caller's, to be closed and freed. PI_SESSION_EXISTS, PI_INVALID_ID. */
+int32_t pi_session_create(pi_repository *repository,
+                          const struct pi_session_options *options,
+                          struct pi_session **session,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* Opens a session for writing; only one place at a time can. *session is the caller's, to be closed and
+ * freed. PI_UNKNOWN_SESSION, PI_SESSION_BUSY, PI_AMBIGUOUS_SESSION, PI_CORRUPT, PI_UNSUPPORTED_VERSION. */
+int32_t pi_session_open(pi_repository *repository,
+                        const char *id,
+                        size_t id_len,
+                        struct pi_session **session,
+                        const pi_context *context,
+                        pi_error **error);
+
+/* Opens a session for reading, beside whoever writes it. *session is the caller's, to be closed and freed.
+ * As pi_session_open, but never PI_SESSION_BUSY; writing fails with PI_READ_ONLY. */
+int32_t pi_session_open_read_only(pi_repository *repository,
+                                  const char *id,
+                                  size_t id_len,
+                                  struct pi_session **session,
+                                  const pi_context *context,
+                                  pi_error **error);
+
+/* Closes the session: refuses new mutations, fails the waiting ones with PI_CLOSED, waits for the begun one
+ * to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still to be freed.
+ * May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while the begun mutation does not end (call
+ * again), PI_NESTED_MUTATION from inside it. */
+int32_t pi_session_close(struct pi_session *session, const pi_context *context, pi_error **error);
+
+/* Frees the session. Not closed before, it is released as a crash would, without loss, once its branches,
+ * mutations and cursors are freed too. Nothing for NULL. PI_MISUSE if it is no live one. */
+int32_t pi_session_free(struct pi_session *session);
+
+/* Fills *metadata with what the session says of itself; size is sizeof *metadata. The texts are borrowed from
+ * the session. */
+int32_t pi_session_metadata(const struct pi_session *session,
+                            struct pi_metadata *metadata,
+                            size_t size,
+                            pi_error **error);
+
+/* Makes a new id for an entry or a usage row. *id is the caller's, to be freed with pi_buf_free. */
+int32_t pi_session_new_id(const struct pi_session *session, pi_buf **id, pi_error **error);
+
+/* Fills *stats with the totals of the session; size is sizeof *stats. */
+int32_t pi_session_stats(const struct pi_session *session,
+                         struct pi_stats *stats,
+                         size_t size,
+                         const pi_context *context,
+                         pi_error **error);
+
+/* Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none. */
+int32_t pi_session_name(const struct pi_session *session,
+                        pi_buf **name,
+                        const pi_context *context,
+                        pi_error **error);
+
+/* Sets the session's name; NULL deletes it. Waits for its turn on the mutation line. */
+int32_t pi_session_set_name(struct pi_session *session,
+                            const char *name,
+                            size_t name_len,
+                            const pi_context *context,
+                            pi_error **error);
+
+/* Reads the label of an entry. *label is the caller's, to be freed with pi_buf_free; NULL when it has none. */
+int32_t pi_session_get_label(const struct pi_session *session,
+                             const char *entry_id,
+                             size_t entry_id_len,
+                             pi_buf **label,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Labels an entry, which need not exist; a NULL label deletes it. Waits for its turn on the mutation line.
+ * PI_INVALID_ID. */
+int32_t pi_session_set_label(struct pi_session *session,
+                             const char *entry_id,
+                             size_t entry_id_len,
+                             const char *label,
+                             size_t label_len,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Values and lists
+ * A value is one JSON text at an address (namespace and key), a list is JSON texts in the order they were
+ * appended. Namespaces "pi" and "pi.*" are the library's own.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Which elements of a list to read. To be filled by pi_list_read_init first; 0 and NULL are defaults. */
+typedef struct pi_list_read {
+    /* Set by pi_list_read_init. */
+    size_t struct_size;
+    /* PI_ASCENDING (default) or PI_DESCENDING. */
+    int64_t order;
+    /* Only elements after (descending: before) this seq; NULL for all. */
+    const uint64_t *cursor;
+    /* At most so many; must be positive; clamped to 10000. NULL for 1000. */
+    const uint64_t *limit;
+} pi_list_read;
+
+/* One value: views that are valid until the set is freed. */
+typedef struct pi_value {
+    /* Its namespace. */
+    const char *name_space;
+    /* Bytes of name_space. */
+    size_t name_space_len;
+    /* Its key. */
+    const char *key;
+    /* Bytes of key. */
+    size_t key_len;
+    /* Its JSON, exactly as stored. */
+    const char *value;
+    /* Bytes of value. */
+    size_t value_len;
+    /* When it was set, in the session's order. */
+    uint64_t seq;
+} pi_value;
+
+/* One element of a list: views that are valid until the set is freed. */
+typedef struct pi_element {
+    /* Its place in the session's order, and its cursor. */
+    uint64_t seq;
+    /* Its JSON, exactly as stored. */
+    const char *value;
+    /* Bytes of value. */
+    size_t value_len;
+} pi_element;
+
+/* Fills read with defaults; size is sizeof *read. */
+void pi_list_read_init(struct pi_list_read *read, size_t size);
+
+/* Reads the value at an address. *value is its JSON as stored, the caller's, to be freed with pi_buf_free; NULL
+ * when it is absent. *seq is when it was set; seq may be NULL. PI_INVALID_ADDRESS. */
+int32_t pi_session_get_value(const pi_session *session,
+                             const char *name_space,
+                             size_t name_space_len,
+                             const char *key,
+                             size_t key_len,
+                             pi_buf **value,
+                             uint64_t *seq,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Reads the values of a namespace whose key starts with key_prefix, keys ascending by code point. *values is
+ * the caller's, to be freed with pi_values_free. PI_INVALID_ADDRESS. */
+int32_t pi_session_scan_values(const pi_session *session,
+                               const char *name_space,
+                               size_t name_space_len,
+                               const char *key_prefix,
+                               size_t key_prefix_len,
+                               struct pi_values **values,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* Reads elements of a list; none when it is absent. read may be NULL. *elements is the caller's, to be freed
+ * with pi_elements_free. PI_INVALID_ADDRESS; PI_INVALID_ARGUMENT for a limit of 0. */
+int32_t pi_session_read_list(const pi_session *session,
+                             const char *name_space,
+                             size_t name_space_len,
+                             const char *key,
+                             size_t key_len,
+                             const struct pi_list_read *read,
+                             struct pi_elements **elements,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Sets or replaces a value. Waits for its turn on the mutation line. PI_INVALID_ADDRESS, PI_INVALID_JSON,
+ * PI_RESERVED_ADDRESS, PI_TOO_LARGE; what a commit fails with. */
+int32_t pi_session_set_value(pi_session *session,
+                             const char *name_space,
+                             size_t name_space_len,
+                             const char *key,
+                             size_t key_len,
+                             const char *value,
+                             size_t value_len,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Deletes a value; fine when it is absent. Waits for its turn on the mutation line. */
+int32_t pi_session_delete_value(pi_session *session,
+                                const char *name_space,
+                                size_t name_space_len,
+                                const char *key,
+                                size_t key_len,
+                                const pi_context *context,
+                                pi_error **error);
+
+/* Appends an element to a list. Waits for its turn on the mutation line. Errors as pi_session_set_value. */
+int32_t pi_session_append_list(pi_session *session,
+                               const char *name_space,
+                               size_t name_space_len,
+                               const char *key,
+                               size_t key_len,
+                               const char *element,
+                               size_t element_len,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* Deletes a whole list; fine when it is absent. Waits for its turn on the mutation line. */
+int32_t pi_session_delete_list(pi_session *session,
+                               const char *name_space,
+                               size_t name_space_len,
+                               const char *key,
+                               size_t key_len,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* How many values were found. 0 for NULL. */
+size_t pi_values_count(const struct pi_values *values);
+
+/* Fills *view with the value at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_values_get(const struct pi_values *values, size_t index, struct pi_value *view, size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_values_free(struct pi_values *values);
+
+/* How many elements were read. 0 for NULL. */
+size_t pi_elements_count(const struct pi_elements *elements);
+
+/* Fills *view with the element at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_elements_get(const struct pi_elements *elements,
+                        size_t index,
+                        struct pi_element *view,
+                        size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_elements_free(struct pi_elements *elements);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Entries
+ * Entries are the nodes of the conversation tree, written once. A scan gives a set of them or, where there
+ * may be many, a cursor.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Oldest first. */
+#define PI_ASCENDING 1
+
+/* Newest first. */
+#define PI_DESCENDING 2
+
+/* Which entries of a session to find. To be filled by pi_entry_query_init first; 0 and NULL are defaults. */
+typedef struct pi_entry_query {
+    /* Set by pi_entry_query_init. */
+    size_t struct_size;
+    /* Only entries of this type: "message", "compaction", "branch_summary" or "custom"; NULL for all. */
+    const char *type;
+    /* Bytes of type, or PI_NUL. */
+    size_t type_len;
+    /* Only custom entries of this type; NULL for all. */
+    const char *custom_type;
+    /* Bytes of custom_type, or PI_NUL. */
+    size_t custom_type_len;
+    /* From this seq on, inclusive; NULL for all. */
+    const uint64_t *from_seq;
+    /* Up to this seq, inclusive; NULL for all. */
+    const uint64_t *to_seq;
+    /* Only entries beyond this seq: below it descending, above it ascending; NULL for all. */
+    const uint64_t *cursor;
+    /* At most so many; 0 gives none; NULL for all. */
+    const uint64_t *limit;
+    /* PI_DESCENDING (default) or PI_ASCENDING. */
+    int64_t order;
+} pi_entry_query;
+
+/* Which entries of a path to give. Applied in this order: stop, filter, cursor, limit. To be filled by
+ * pi_branch_scan_init first; 0 and NULL are defaults. */
+typedef struct pi_branch_scan {
+    /* Set by pi_branch_scan_init. */
+    size_t struct_size;
+    /* Stop at the first entry of this type, inclusively; NULL for none. */
+    const char *stop_at_type;
+    /* Bytes of stop_at_type, or PI_NUL. */
+    size_t stop_at_type_len;
+    /* Stop at this entry, inclusively; NULL for none. */
+    const char *stop_at_id;
+    /* Bytes of stop_at_id, or PI_NUL. */
+    size_t stop_at_id_len;
+    /* Only entries of this type; NULL for all. */
+    const char *type;
+    /* Bytes of type, or PI_NUL. */
+    size_t type_len;
+    /* Only custom entries of this type; NULL for all. */
+    const char *custom_type;
+    /* Bytes of custom_type, or PI_NUL. */
+    size_t custom_type_len;
+    /* Only entries beyond this seq: below it newest first, above it oldest first; NULL for all. */
+    const uint64_t *cursor;
+    /* At most so many; 0 gives none; NULL for all. */
+    const uint64_t *limit;
+    /* PI_DESCENDING, from the start to the root (default), or PI_ASCENDING, from the root to the start. */
+    int64_t order;
+} pi_branch_scan;
+
+/* One entry: views that are valid until the set is freed, or until the cursor's next step. */
+typedef struct pi_entry {
+    /* Its id. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* Its parent's id; NULL for a root. */
+    const char *parent_id;
+    /* Bytes of parent_id. */
+    size_t parent_id_len;
+    /* Its place in the session's order. */
+    uint64_t seq;
+    /* When its commit was made, Unix ms. */
+    int64_t timestamp;
+    /* "message", "compaction", "branch_summary" or "custom". */
+    const char *type;
+    /* Bytes of type. */
+    size_t type_len;
+    /* Its custom type, for custom entries only; else NULL. */
+    const char *custom_type;
+    /* Bytes of custom_type. */
+    size_t custom_type_len;
+    /* The JSON object of the type's payload fields, exactly as stored: {"message":...} for a message,
+     * {"data":...} or {} for a custom entry. */
+    const char *payload;
+    /* Bytes of payload. */
+    size_t payload_len;
+} pi_entry;
+
+/* Fills query with defaults; size is sizeof *query. */
+void pi_entry_query_init(struct pi_entry_query *query, size_t size);
+
+/* Fills scan with defaults; size is sizeof *scan. */
+void pi_branch_scan_init(struct pi_branch_scan *scan, size_t size);
+
+/* Reads the entry of that id. *entries holds it and is the caller's, to be freed with pi_entries_free; NULL
+ * when there is none. */
+int32_t pi_session_get_entry(const pi_session *session,
+                             const char *id,
+                             size_t id_len,
+                             struct pi_entries **entries,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Reads those of count ids that exist, in the order asked; an id asked for twice comes twice. id_lens may be
+ * NULL if every id ends with a NUL. *entries is the caller's, to be freed with pi_entries_free. */
+int32_t pi_session_get_entries(const pi_session *session,
+                               const char *const *ids,
+                               const size_t *id_lens,
+                               size_t count,
+                               struct pi_entries **entries,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* Finds entries of the whole session, newest first unless asked otherwise. query may be NULL. *entries is the
+ * caller's, to be freed with pi_entries_free. Give a limit, or use pi_session_entries for a large session. */
+int32_t pi_session_find_entries(const pi_session *session,
+                                const struct pi_entry_query *query,
+                                struct pi_entries **entries,
+                                const pi_context *context,
+                                pi_error **error);
+
+/* Reads the entries on the path from the entry start to its root, newest first unless asked otherwise. scan
+ * may be NULL. *entries is the caller's, to be freed with pi_entries_free. PI_UNKNOWN_ENTRY if there is no
+ * entry start. */
+int32_t pi_session_scan_branch(const pi_session *session,
+                               const char *start,
+                               size_t start_len,
+                               const struct pi_branch_scan *scan,
+                               struct pi_entries **entries,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* The entries of pi_session_find_entries one by one, read in pages. query may be NULL. *cursor is the caller's,
+ * to be freed with pi_cursor_free. The context is looked at once per page. */
+int32_t pi_session_entries(const pi_session *session,
+                           const struct pi_entry_query *query,
+                           struct pi_cursor **cursor,
+                           const pi_context *context,
+                           pi_error **error);
+
+/* How many entries were found. 0 for NULL. */
+size_t pi_entries_count(const struct pi_entries *entries);
+
+/* Fills *view with the entry at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_entries_get(const struct pi_entries *entries, size_t index, struct pi_entry *view, size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_entries_free(struct pi_entries *entries);
+
+/* Goes to the next entry and fills *view with it; size is sizeof *view. At the end view->id is NULL and the
+ * call succeeds. The views of the step before are no longer valid. After an error the cursor is at its end.
+ * PI_MISUSE while another thread uses the cursor. */
+int32_t pi_cursor_next(struct pi_cursor *cursor, struct pi_entry *view, size_t size, pi_error **error);
+
+/* Frees the cursor and what was borrowed from it. Nothing for NULL. PI_MISUSE if it is no live one. */
+int32_t pi_cursor_free(struct pi_cursor *cursor);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Branches
+ * A branch is one named path through the entry tree: its tip, queries along it, direct appends. It is a name
+ * and holds no state; two handles of one name are equal.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* One branch of a set: views that are valid until the set is freed. */
+typedef struct pi_branch_info {
+    /* Its name. */
+    const char *name;
+    /* Bytes of name. */
+    size_t name_len;
+    /* The id of its tip; NULL for an empty branch. */
+    const char *tip_id;
+    /* Bytes of tip_id. */
+    size_t tip_id_len;
+} pi_branch_info;
+
+/* Makes a branch at an entry (at NULL: an empty branch). *branch is the caller's, to be freed with
+ * pi_branch_free. Waits for its turn on the mutation line. PI_INVALID_BRANCH, PI_BRANCH_EXISTS,
+ * PI_UNKNOWN_TARGET; what a commit fails with. */
+int32_t pi_branch_create(pi_session *session,
+                         const char *name,
+                         size_t name_len,
+                         const char *at,
+                         size_t at_len,
+                         struct pi_branch **branch,
+                         const pi_context *context,
+                         pi_error **error);
+
+/* Gets the branch of that name. *branch is the caller's, to be freed with pi_branch_free; NULL when there is
+ * none. */
+int32_t pi_branch_get(const pi_session *session,
+                      const char *name,
+                      size_t name_len,
+                      struct pi_branch **branch,
+                      const pi_context *context,
+                      pi_error **error);
+
+/* Frees the branch handle; the branch stays. Nothing for NULL. PI_MISUSE if it is no live one. */
+int32_t pi_branch_free(struct pi_branch *branch);
+
+/* The name of the branch. Borrowed: valid until the branch is freed. NULL for what is no live branch. */
+const char *pi_branch_name(const struct pi_branch *branch);
+
+/* Reads the tip of the branch. *id is the caller's, to be freed with pi_buf_free; NULL for an empty branch.
+ * PI_UNKNOWN_BRANCH if the branch was deleted. */
+int32_t pi_branch_tip_id(const struct pi_branch *branch,
+                         pi_buf **id,
+                         const pi_context *context,
+                         pi_error **error);
+
+/* Appends a message (a JSON object) under the tip and moves the tip, in one commit. *id is the new entry's id,
+ * the caller's, to be freed with pi_buf_free; id may be NULL. Waits for its turn on the mutation line.
+ * PI_INVALID_JSON, PI_PENDING_ASSISTANT, PI_UNKNOWN_BRANCH if the branch was deleted; what a commit fails with. */
+int32_t pi_branch_append_message(struct pi_branch *branch,
+                                 const char *message,
+                                 size_t message_len,
+                                 pi_buf **id,
+                                 const pi_context *context,
+                                 pi_error **error);
+
+/* Appends an entry of the application's own type, with JSON data or without (data NULL), under the tip and
+ * moves the tip, in one commit. *id as for pi_branch_append_message, and so the errors. */
+int32_t pi_branch_append_custom_entry(struct pi_branch *branch,
+                                      const char *custom_type,
+                                      size_t custom_type_len,
+                                      const char *data,
+                                      size_t data_len,
+                                      pi_buf **id,
+                                      const pi_context *context,
+                                      pi_error **error);
+
+/* Finds entries on the branch's path, from its tip, newest first unless asked otherwise. scan may be NULL.
+ * *entries is the caller's, to be freed with pi_entries_free. PI_UNKNOWN_BRANCH if the branch was deleted,
+ * PI_UNKNOWN_ENTRY if its tip names no entry (a damaged file). */
+int32_t pi_branch_find_entries(const struct pi_branch *branch,
+                               const pi_branch_scan *scan,
+                               pi_entries **entries,
+                               const pi_context *context,
+                               pi_error **error);
+
+/* The entries of pi_branch_find_entries one by one, read in pages along the path of the tip the branch has
+ * now, which does not change. *cursor is the caller's, to be freed with pi_cursor_free. The context is looked
+ * at once per page. Errors as pi_branch_find_entries. */
+int32_t pi_branch_entries(const struct pi_branch *branch,
+                          const pi_branch_scan *scan,
+                          pi_cursor **cursor,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* Reads all branches with their tips, names ascending. *branches is the caller's, to be freed with
+ * pi_branches_free. */
+int32_t pi_session_branches(const pi_session *session,
+                            struct pi_branches **branches,
+                            const pi_context *context,
+                            pi_error **error);
+
+/* How many branches there are. 0 for NULL. */
+size_t pi_branches_count(const struct pi_branches *branches);
+
+/* Fills *view with the branch at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_branches_get(const struct pi_branches *branches,
+                        size_t index,
+                        struct pi_branch_info *view,
+                        size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_branches_free(struct pi_branches *branches);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Writes
+ * The writes of one commit are collected in a pi_writes, in their order, and applied all or nothing by
+ * pi_mutation_commit. What is wrong with a write by itself is said when it is added; a write that was refused
+ * is not added.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Makes an empty batch. *writes is the caller's, to be freed with pi_writes_free. */
+int32_t pi_writes_new(struct pi_writes **writes, pi_error **error);
+
+/* How many writes were added. 0 for NULL. */
+size_t pi_writes_count(const struct pi_writes *writes);
+
+/* Frees the batch. Nothing for NULL. */
+void pi_writes_free(struct pi_writes *writes);
+
+/* Adds an entry from its JSON object: id, parentId (null for a root), type, customType for custom entries, and
+ * the type's payload fields. PI_INVALID_JSON, PI_INVALID_ID, PI_PENDING_ASSISTANT, PI_INVALID_ARGUMENT naming
+ * the field. */
+int32_t pi_writes_insert_entry(struct pi_writes *writes,
+                               const char *entry,
+                               size_t entry_len,
+                               pi_error **error);
+
+/* Adds a message (a JSON object) under the entry parent_id (NULL for a root). The tip of a branch does not move
+ * with it: set the value ("pi.branch.tip", branch name) in the same commit. The commit refuses what is wrong
+ * with it. */
+int32_t pi_writes_insert_message(struct pi_writes *writes,
+                                 const char *id,
+                                 size_t id_len,
+                                 const char *parent_id,
+                                 size_t parent_id_len,
+                                 const char *message,
+                                 size_t message_len,
+                                 pi_error **error);
+
+/* Adds an entry of the application's own type, with JSON data or without (data NULL), under the entry parent_id
+ * (NULL for a root). As pi_writes_insert_message. */
+int32_t pi_writes_insert_custom_entry(struct pi_writes *writes,
+                                      const char *id,
+                                      size_t id_len,
+                                      const char *parent_id,
+                                      size_t parent_id_len,
+                                      const char *custom_type,
+                                      size_t custom_type_len,
+                                      const char *data,
+                                      size_t data_len,
+                                      pi_error **error);
+
+/* Adds a row of the ledger from its JSON object: id, usage, adjustment?, entryId?, details?, and others, which
+ * are kept. PI_INVALID_JSON, PI_INVALID_ID, PI_INVALID_ARGUMENT naming the field. */
+int32_t pi_writes_insert_usage(struct pi_writes *writes,
+                               const char *usage,
+                               size_t usage_len,
+                               pi_error **error);
+
+/* Adds the setting or replacing of a value. PI_INVALID_ADDRESS, PI_INVALID_JSON. */
+int32_t pi_writes_set_value(struct pi_writes *writes,
+                            const char *name_space,
+                            size_t name_space_len,
+                            const char *key,
+                            size_t key_len,
+                            const char *value,
+                            size_t value_len,
+                            pi_error **error);
+
+/* Adds the deletion of a value, which may be absent. PI_INVALID_ADDRESS. */
+int32_t pi_writes_delete_value(struct pi_writes *writes,
+                               const char *name_space,
+                               size_t name_space_len,
+                               const char *key,
+                               size_t key_len,
+                               pi_error **error);
+
+/* Adds the appending of an element to a list. PI_INVALID_ADDRESS, PI_INVALID_JSON. */
+int32_t pi_writes_append_list(struct pi_writes *writes,
+                              const char *name_space,
+                              size_t name_space_len,
+                              const char *key,
+                              size_t key_len,
+                              const char *element,
+                              size_t element_len,
+                              pi_error **error);
+
+/* Adds the deletion of a whole list, which may be absent. PI_INVALID_ADDRESS. */
+int32_t pi_writes_delete_list(struct pi_writes *writes,
+                              const char *name_space,
+                              size_t name_space_len,
+                              const char *key,
+                              size_t key_len,
+                              pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Mutations
+ * A mutation is one turn of a session's mutation line: reads, at most one commit, end. Ordinary code uses
+ * pi_session_mutate, which ends it on every path; whoever calls pi_mutation_begin ends it. Inside a mutation
+ * never run a model request, a tool, a timer, another writer of the session, or unbounded work.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* A function that runs inside a mutation. It returns 0, or a negative number; error may be handed on to the
+ * library's functions, so that what they fail with reaches the caller of pi_session_mutate. */
+typedef int32_t (*pi_mutate_function)(struct pi_mutation *mutation,
+                                      const pi_context *context,
+                                      void *user_data,
+                                      pi_error **error);
+
+/* Takes leave of a host's user_data. */
+typedef void (*pi_drop_function)(void *user_data);
+
+/* Waits for its turn on the mutation line and begins a mutation. *mutation is the caller's, to be ended and
+ * freed on every path. PI_CLOSED, PI_CANCELLED, PI_DEADLINE_EXCEEDED; PI_NESTED_MUTATION if this thread holds
+ * the line itself. */
+int32_t pi_mutation_begin(pi_session *session,
+                          struct pi_mutation **mutation,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* Reads those of count ids that exist. As pi_session_get_entries; PI_MUTATION_ENDED. */
+int32_t pi_mutation_get_entries(const struct pi_mutation *mutation,
+                                const char *const *ids,
+                                const size_t *id_lens,
+                                size_t count,
+                                pi_entries **entries,
+                                const pi_context *context,
+                                pi_error **error);
+
+/* Reads the entries on the path from the entry start. As pi_session_scan_branch; PI_MUTATION_ENDED. */
+int32_t pi_mutation_scan_branch(const struct pi_mutation *mutation,
+                                const char *start,
+                                size_t start_len,
+                                const pi_branch_scan *scan,
+                                pi_entries **entries,
+                                const pi_context *context,
+                                pi_error **error);
+
+/* Fills *stats with the totals of the session. As pi_session_stats; PI_MUTATION_ENDED. */
+int32_t pi_mutation_stats(const struct pi_mutation *mutation,
+                          pi_stats *stats,
+                          size_t size,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* Reads the value at an address. As pi_session_get_value; PI_MUTATION_ENDED. */
+int32_t pi_mutation_get_value(const struct pi_mutation *mutation,
+                              const char *name_space,
+                              size_t name_space_len,
+                              const char *key,
+                              size_t key_len,
+                              pi_buf **value,
+                              uint64_t *seq,
+                              const pi_context *context,
+                              pi_error **error);
+
+/* Reads the values of a namespace whose key starts with key_prefix. As pi_session_scan_values;
+ * PI_MUTATION_ENDED. */
+int32_t pi_mutation_scan_values(const struct pi_mutation *mutation,
+                                const char *name_space,
+                                size_t name_space_len,
+                                const char *key_prefix,
+                                size_t key_prefix_len,
+                                pi_values **values,
+                                const pi_context *context,
+                                pi_error **error);
+
+/* Reads elements of a list. As pi_session_read_list; PI_MUTATION_ENDED. */
+int32_t pi_mutation_read_list(const struct pi_mutation *mutation,
+                              const char *name_space,
+                              size_t name_space_len,
+                              const char *key,
+                              size_t key_len,
+                              const pi_list_read *read,
+                              pi_elements **elements,
+                              const pi_context *context,
+                              pi_error **error);
+
+/* Applies writes (NULL: none), all or nothing. Legal once; the line stays held until the mutation ends. *result
+ * is the caller's, to be freed with pi_commit_result_free; result may be NULL. PI_COMMIT_ATTEMPTED the second
+ * time, also after a failed first; PI_MUTATION_ENDED; PI_DUPLICATE_ID, PI_MISSING_PARENT, PI_UNKNOWN_TARGET,
+ * PI_PENDING_ASSISTANT, PI_RESERVED_ADDRESS, PI_INVALID_ID, PI_TOO_LARGE, PI_READ_ONLY, ... with nothing
+ * written. Returns when the commit is durable. */
+int32_t pi_mutation_commit(struct pi_mutation *mutation,
+                           const pi_writes *writes,
+                           struct pi_commit_result **result,
+                           const pi_context *context,
+                           pi_error **error);
+
+/* Waits for an admitted commit, ends the mutation and releases the line. May be called again, and without a
+ * commit before. The mutation is still to be freed. */
+int32_t pi_mutation_end(struct pi_mutation *mutation, pi_error **error);
+
+/* Ends the mutation if need be, and frees it. Nothing for NULL. PI_MISUSE if it is no live one, or belongs to
+ * pi_session_mutate. */
+int32_t pi_mutation_free(struct pi_mutation *mutation);
+
+/* Runs function on the mutation line, on the calling thread: begin, function, end, whatever function does. A
+ * commit made before function failed stays. function reads, decides, commits at most once and returns 0; the
+ * mutation it is given is dead when it returns, and not its to end or free. It must not let a C++ exception
+ * or a longjmp leave it, nor wait for another writer of the session. drop (may be NULL) is called with
+ * user_data exactly once before the call returns, also when it fails.
+ * As pi_mutation_begin; if function returns a negative number, that number comes back, with the error it left
+ * or one made of it. */
+int32_t pi_session_mutate(pi_session *session,
+                          pi_mutate_function function,
+                          void *user_data,
+                          pi_drop_function drop,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* The first seq of the commit; of an empty commit the next one. */
+uint64_t pi_commit_result_first_seq(const struct pi_commit_result *result);
+
+/* How many writes the commit had. 0 for NULL. */
+size_t pi_commit_result_count(const struct pi_commit_result *result);
+
+/* The seq of each write, in their order: pi_commit_result_count of them. Borrowed: valid until the result is
+ * freed. NULL for NULL. */
+const uint64_t *pi_commit_result_seqs(const struct pi_commit_result *result);
+
+/* The one timestamp of all entries of the commit, Unix ms. */
+int64_t pi_commit_result_timestamp(const struct pi_commit_result *result);
+
+/* Fills *stats with the session's totals right after the commit; size is sizeof *stats. */
+int32_t pi_commit_result_stats(const struct pi_commit_result *result, pi_stats *stats, size_t size);
+
+/* Frees the result and what was borrowed from it. Nothing for NULL. */
+void pi_commit_result_free(struct pi_commit_result *result);
+
+/* ----------------------------------------------------------------------------------------------------
+ * For tests
+ * What tests of a program and of the library itself look at.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* How many things the library handed out and has not got back: handles, sets, buffers, errors, batches. */
+size_t pi_debug_live_handles(void);
+
+/* Panics inside the library, in a call on session (NULL: in none), to show what a defect of the library would
+ * do: PI_PANIC comes back, the session refuses every later call but close and free with PI_STORAGE_FAULT,
+ * nothing else is touched. */
+int32_t pi_debug_panic(const pi_session *session, pi_error **error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PISESSION_H */

@@ -1,0 +1,189 @@
+"""The durable session engine for AI agents.
+
+A session keeps an immutable tree of conversation entries with named branches, replaceable values,
+append-only lists and a cost ledger, changed only by atomic commits along one mutation line.
+
+    >>> import pisession
+    >>> with pisession.open_repository("memory:") as repository:
+    ...     with repository.create() as session:
+    ...         main = session.create_branch("main")
+    ...         id = main.append_message({"role": "user", "content": "hello"})
+    ...         with session.begin_mutation() as m:
+    ...             n = m.get_value("app", "counter", default=0)
+    ...             m.set_value("app", "counter", n + 1)
+    ...         [entry.message["role"] for entry in main.find_entries(limit=50)]
+    ['user']
+"""
+
+import os as _os
+import threading as _threading
+
+from . import _pisession
+from ._branch import Branch
+from ._errors import (
+    AmbiguousSessionError,
+    BranchExistsError,
+    BusyError,
+    CancelledError,
+    ClosedError,
+    CommitAttemptedError,
+    CorruptError,
+    DeadlineExceededError,
+    DuplicateIdError,
+    EntryNotOnBranchError,
+    Error,
+    ErrorKind,
+    FileChangedError,
+    ForeignSqliteError,
+    ForkedError,
+    FullError,
+    InvalidAddressError,
+    InvalidArgumentError,
+    InvalidBranchError,
+    InvalidIdError,
+    InvalidJsonError,
+    InvalidLaneError,
+    IoError,
+    LegacyReadOnlyError,
+    MissingParentError,
+    MisuseError,
+    MutationEndedError,
+    NestedMutationError,
+    NotASessionError,
+    PanicError,
+    PendingAssistantError,
+    ReadOnlyError,
+    ReservedAddressError,
+    SessionBusyError,
+    SessionExistsError,
+    StorageFaultError,
+    TooLargeError,
+    UnknownBranchError,
+    UnknownEntryError,
+    UnknownSessionError,
+    UnknownTargetError,
+    UnsupportedError,
+    UnsupportedVersionError,
+)
+from ._mutation import Mutation, Mutator
+from ._pisession import Context, __version__
+from ._records import (
+    Address,
+    BranchInfo,
+    BranchSummaryEntry,
+    CommitResult,
+    CompactionEntry,
+    Cost,
+    CustomEntry,
+    Durability,
+    Entry,
+    EntryStructure,
+    EntryType,
+    ListElement,
+    MessageEntry,
+    NewCustomEntry,
+    NewMessage,
+    Order,
+    PathOrder,
+    Rows,
+    SessionListing,
+    SessionMetadata,
+    Stats,
+    StoredValue,
+    Usage,
+    UsageRow,
+)
+from ._repository import Repository, open_repository
+from ._session import Session
+from ._values import ABSENT, Absent, JsonInput, RawJson
+
+__all__ = [
+    "ABSENT",
+    "Absent",
+    "Address",
+    "AmbiguousSessionError",
+    "Branch",
+    "BranchExistsError",
+    "BranchInfo",
+    "BranchSummaryEntry",
+    "BusyError",
+    "CancelledError",
+    "ClosedError",
+    "CommitAttemptedError",
+    "CommitResult",
+    "CompactionEntry",
+    "Context",
+    "CorruptError",
+    "Cost",
+    "CustomEntry",
+    "DeadlineExceededError",
+    "DuplicateIdError",
+    "Durability",
+    "Entry",
+    "EntryNotOnBranchError",
+    "EntryStructure",
+    "EntryType",
+    "Error",
+    "ErrorKind",
+    "FileChangedError",
+    "ForeignSqliteError",
+    "ForkedError",
+    "FullError",
+    "InvalidAddressError",
+    "InvalidArgumentError",
+    "InvalidBranchError",
+    "InvalidIdError",
+    "InvalidJsonError",
+    "InvalidLaneError",
+    "IoError",
+    "JsonInput",
+    "LegacyReadOnlyError",
+    "ListElement",
+    "MessageEntry",
+    "MissingParentError",
+    "MisuseError",
+    "Mutation",
+    "MutationEndedError",
+    "Mutator",
+    "NestedMutationError",
+    "NewCustomEntry",
+    "NewMessage",
+    "NotASessionError",
+    "Order",
+    "PanicError",
+    "PathOrder",
+    "PendingAssistantError",
+    "RawJson",
+    "ReadOnlyError",
+    "Repository",
+    "ReservedAddressError",
+    "Rows",
+    "Session",
+    "SessionBusyError",
+    "SessionExistsError",
+    "SessionListing",
+    "SessionMetadata",
+    "Stats",
+    "StorageFaultError",
+    "StoredValue",
+    "TooLargeError",
+    "UnknownBranchError",
+    "UnknownEntryError",
+    "UnknownSessionError",
+    "UnknownTargetError",
+    "UnsupportedError",
+    "UnsupportedVersionError",
+    "Usage",
+    "UsageRow",
+    "__version__",
+    "open_repository",
+]
+
+
+def _name_main_thread() -> None:
+    # The native module listens for Ctrl-C in the waits of the thread that handles signals.
+    _pisession.set_main_thread(_threading.main_thread().ident or 0)
+
+
+_name_main_thread()
+_os.register_at_fork(after_in_child=_name_main_thread)

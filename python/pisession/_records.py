@@ -1,0 +1,591 @@
+"""Records: what is read from a session. Frozen, comparable, picklable."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from ._errors import Error
+from ._tuples import EntryTuple, StatsTuple, StructureTuple, UsageTuple
+from ._values import ABSENT, Absent, JsonInput, preview, read_json
+
+# Unions of one each: what stubtest takes for what a type checker makes of them.
+EntryType: TypeAlias = (
+    Literal["message"] | Literal["compaction"] | Literal["branch_summary"] | Literal["custom"]
+)
+Order: TypeAlias = Literal["asc"] | Literal["desc"]
+PathOrder: TypeAlias = Literal["newest_first"] | Literal["oldest_first"]
+Durability: TypeAlias = Literal["power"] | Literal["process"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _time(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+class _Record:
+    """Converted payloads are kept beside the fields, and are no part of the state."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class Entry(_Record):
+    """An entry of the conversation tree, as stored. Its class says what it is.
+
+    Attributes:
+        id: Its id.
+        parent_id: Its parent's id; None for a root.
+        seq: Its place in the session's order.
+        timestamp: When its commit was made, Unix milliseconds.
+        payload_json: The object of its payload fields, exactly as stored.
+    """
+
+    id: str
+    parent_id: str | None
+    seq: int
+    timestamp: int
+    payload_json: bytes
+
+    type: ClassVar[EntryType]
+
+    @property
+    def time(self) -> datetime:
+        """When its commit was made, in UTC."""
+        return _time(self.timestamp)
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """The payload fields, converted at the first look. Every look gives the same dict."""
+        payload: dict[str, Any] = read_json(self.payload_json)
+        return payload
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message of a message entry; other entries have none (`AttributeError`)."""
+        raise AttributeError(f"a {self.type} entry has no message", name="message", obj=self)
+
+    def _summary(self) -> str:
+        return preview(self.payload_json)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(id={self.id!r}, seq={self.seq}, {self._summary()})"
+
+
+@dataclass(frozen=True, repr=False)
+class MessageEntry(Entry):
+    """An agent message."""
+
+    type: ClassVar[EntryType] = "message"
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message."""
+        message: dict[str, Any] = self.payload["message"]
+        return message
+
+    @property
+    def role(self) -> str | None:
+        """The role of the message."""
+        role = self.message.get("role")
+        return role if isinstance(role, str) else None
+
+    @property
+    def terminate(self) -> bool:
+        """Whether the run ends after this message."""
+        return self.payload.get("terminate") is True
+
+
+@dataclass(frozen=True, repr=False)
+class CompactionEntry(Entry):
+    """A compaction: a summary that stands for what came before it."""
+
+    type: ClassVar[EntryType] = "compaction"
+
+    @property
+    def summary(self) -> str:
+        """The summary."""
+        return str(self.payload["summary"])
+
+    @property
+    def retained_tail(self) -> list[Any]:
+        """The messages that were kept as they were."""
+        tail: list[Any] = self.payload["retainedTail"]
+        return tail
+
+    @property
+    def tokens_before(self) -> float:
+        """How many tokens the context had before it."""
+        tokens: float = self.payload["tokensBefore"]
+        return tokens
+
+    @property
+    def details(self) -> Any:
+        """What else its maker noted; None if nothing."""
+        return self.payload.get("details")
+
+    @property
+    def usage(self) -> Usage | None:
+        """What making it cost."""
+        return _usage_in(self.payload)
+
+    @property
+    def from_hook(self) -> bool:
+        """Whether a hook made it."""
+        return self.payload["fromHook"] is True
+
+
+@dataclass(frozen=True, repr=False)
+class BranchSummaryEntry(Entry):
+    """A summary of a branch that was left."""
+
+    type: ClassVar[EntryType] = "branch_summary"
+
+    @property
+    def from_id(self) -> str | None:
+        """The entry the branch was left at; None for the root."""
+        from_id: str | None = self.payload["fromId"]
+        return from_id
+
+    @property
+    def summary(self) -> str:
+        """The summary."""
+        return str(self.payload["summary"])
+
+    @property
+    def details(self) -> Any:
+        """What else its maker noted; None if nothing."""
+        return self.payload.get("details")
+
+    @property
+    def usage(self) -> Usage | None:
+        """What making it cost."""
+        return _usage_in(self.payload)
+
+    @property
+    def from_hook(self) -> bool:
+        """Whether a hook made it."""
+        return self.payload["fromHook"] is True
+
+
+@dataclass(frozen=True, repr=False)
+class CustomEntry(Entry):
+    """An entry of the application's own type, with or without data.
+
+    Attributes:
+        custom_type: The application's name for what it is.
+    """
+
+    custom_type: str
+
+    type: ClassVar[EntryType] = "custom"
+
+    @property
+    def data(self) -> Any:
+        """The data; None if it is a JSON null or not there, see `has_data`."""
+        return self.payload.get("data")
+
+    @property
+    def has_data(self) -> bool:
+        """Whether there is data."""
+        return "data" in self.payload
+
+    def _summary(self) -> str:
+        return f"custom_type={self.custom_type!r}, {super()._summary()}"
+
+
+_ENTRY_CLASSES: dict[str, type[Entry]] = {
+    cls.type: cls for cls in (MessageEntry, CompactionEntry, BranchSummaryEntry)
+}
+
+
+def entry_of(native: EntryTuple) -> Entry:
+    """Make the record of an entry."""
+    entry_id, parent_id, seq, timestamp, type_name, custom_type, payload = native
+    if custom_type is not None:
+        return CustomEntry(entry_id, parent_id, seq, timestamp, payload, custom_type)
+    return _ENTRY_CLASSES[type_name](entry_id, parent_id, seq, timestamp, payload)
+
+
+@dataclass(frozen=True)
+class EntryStructure:
+    """Where an entry stands, without its payload.
+
+    Attributes:
+        id: Its id.
+        parent_id: Its parent's id; None for a root.
+        seq: Its place in the session's order.
+        timestamp: When its commit was made, Unix milliseconds.
+        type: What it is.
+        custom_type: The application's name for what it is, for custom entries only.
+    """
+
+    id: str
+    parent_id: str | None
+    seq: int
+    timestamp: int
+    type: EntryType
+    custom_type: str | None = None
+
+    @property
+    def time(self) -> datetime:
+        """When its commit was made, in UTC."""
+        return _time(self.timestamp)
+
+
+def structure_of(native: StructureTuple) -> EntryStructure:
+    """Make the record of where an entry stands."""
+    entry_id, parent_id, seq, timestamp, type_name, custom_type = native
+    entry_type = CustomEntry.type if custom_type is not None else _ENTRY_CLASSES[type_name].type
+    return EntryStructure(entry_id, parent_id, seq, timestamp, entry_type, custom_type)
+
+
+@dataclass(frozen=True)
+class NewMessage:
+    """A message to be appended.
+
+    Attributes:
+        message: The message, opaque but for `role` and `stopReason`.
+    """
+
+    message: JsonInput
+
+
+@dataclass(frozen=True)
+class NewCustomEntry:
+    """An entry of the application's own type, to be appended.
+
+    Attributes:
+        custom_type: The application's name for what it is.
+        data: Its data; `ABSENT` for none.
+    """
+
+    custom_type: str
+    data: JsonInput | Absent = ABSENT
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Costs of a request, in the currency of its provider."""
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    total: float = 0
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens and costs of a request, or the sums of many.
+
+    Attributes:
+        cache_write_1h: Of the tokens written to the cache, those for an hour; in a sum once any
+            row had it.
+        reasoning: Reasoning tokens; in a sum once any row had it.
+    """
+
+    input: float = 0
+    output: float = 0
+    cache_read: float = 0
+    cache_write: float = 0
+    cache_write_1h: float | None = None
+    reasoning: float | None = None
+    total_tokens: float = 0
+    cost: Cost = Cost()
+
+    def to_dict(self) -> dict[str, JsonInput]:
+        """Give the JSON object of the files."""
+        optional = {"cacheWrite1h": self.cache_write_1h, "reasoning": self.reasoning}
+        return {
+            "input": self.input,
+            "output": self.output,
+            "cacheRead": self.cache_read,
+            "cacheWrite": self.cache_write,
+            **{name: number for name, number in optional.items() if number is not None},
+            "totalTokens": self.total_tokens,
+            "cost": {
+                "input": self.cost.input,
+                "output": self.cost.output,
+                "cacheRead": self.cost.cache_read,
+                "cacheWrite": self.cost.cache_write,
+                "total": self.cost.total,
+            },
+        }
+
+
+def _usage_in(payload: dict[str, Any]) -> Usage | None:
+    usage = payload.get("usage")
+    if not isinstance(usage, dict):
+        return None
+
+    def number(owner: Any, name: str, absent: Any = 0) -> Any:
+        found = owner.get(name) if isinstance(owner, dict) else None
+        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        return found if is_number else absent
+
+    cost = usage.get("cost")
+    return Usage(
+        input=number(usage, "input"),
+        output=number(usage, "output"),
+        cache_read=number(usage, "cacheRead"),
+        cache_write=number(usage, "cacheWrite"),
+        cache_write_1h=number(usage, "cacheWrite1h", None),
+        reasoning=number(usage, "reasoning", None),
+        total_tokens=number(usage, "totalTokens"),
+        cost=Cost(
+            input=number(cost, "input"),
+            output=number(cost, "output"),
+            cache_read=number(cost, "cacheRead"),
+            cache_write=number(cost, "cacheWrite"),
+            total=number(cost, "total"),
+        ),
+    )
+
+
+def usage_of(native: UsageTuple) -> Usage:
+    """Make the record of a usage."""
+    return Usage(*native[:7], Cost(*native[7]))
+
+
+@dataclass(frozen=True, repr=False)
+class UsageRow(_Record):
+    """A row of the cost ledger, as stored.
+
+    Attributes:
+        id: Its id.
+        seq: Its place in the session's order.
+        usage: Its counters.
+        payload_json: Its fields but id and seq, exactly as stored.
+    """
+
+    id: str
+    seq: int
+    usage: Usage
+    payload_json: bytes
+
+    @cached_property
+    def payload(self) -> dict[str, Any]:
+        """Its fields but id and seq, converted at the first look."""
+        payload: dict[str, Any] = read_json(self.payload_json)
+        return payload
+
+    @property
+    def adjustment(self) -> bool:
+        """Whether it corrects the ledger and stands for no request."""
+        return self.payload.get("adjustment") is True
+
+    @property
+    def entry_id(self) -> str | None:
+        """The entry it is about."""
+        return self.payload.get("entryId")
+
+    @property
+    def details(self) -> Any:
+        """What else its writer noted; None if nothing."""
+        return self.payload.get("details")
+
+    def __repr__(self) -> str:
+        return f"UsageRow(id={self.id!r}, seq={self.seq}, {self.usage})"
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Totals of a session.
+
+    Attributes:
+        message_count: Entries of type `message`.
+        usage: Sums over the ledger.
+    """
+
+    message_count: int
+    usage: Usage
+
+
+def stats_of(native: StatsTuple) -> Stats:
+    """Make the record of a session's totals."""
+    message_count, usage = native
+    return Stats(message_count, usage_of(usage))
+
+
+@dataclass(frozen=True)
+class CommitResult:
+    """What a commit did.
+
+    Attributes:
+        first_seq: The first `seq`; of an empty commit the next one.
+        seqs: The `seq` of each write, in their order.
+        timestamp: The one timestamp of all its entries, Unix milliseconds.
+        stats: The session's totals right after it.
+    """
+
+    first_seq: int
+    seqs: tuple[int, ...]
+    timestamp: int
+    stats: Stats
+
+    @property
+    def time(self) -> datetime:
+        """The one timestamp of all its entries, in UTC."""
+        return _time(self.timestamp)
+
+
+@dataclass(frozen=True, repr=False)
+class StoredValue(_Record):
+    """A value as stored.
+
+    Attributes:
+        namespace: Where it is.
+        key: Where it is.
+        value_json: What is there, exactly as stored.
+        seq: When it was set, in the session's order.
+    """
+
+    namespace: str
+    key: str
+    value_json: bytes
+    seq: int
+
+    @cached_property
+    def value(self) -> Any:
+        """What is there, converted at the first look."""
+        return read_json(self.value_json)
+
+    def __repr__(self) -> str:
+        place = f"{self.namespace!r}, {self.key!r}"
+        return f"StoredValue({place}, {preview(self.value_json)}, seq={self.seq})"
+
+
+@dataclass(frozen=True, repr=False)
+class ListElement(_Record):
+    """An element of a list.
+
+    Attributes:
+        value_json: What it is, exactly as stored.
+        seq: Its place in the session's order, and its cursor.
+    """
+
+    value_json: bytes
+    seq: int
+
+    @cached_property
+    def value(self) -> Any:
+        """What it is, converted at the first look."""
+        return read_json(self.value_json)
+
+    def __repr__(self) -> str:
+        return f"ListElement({preview(self.value_json)}, seq={self.seq})"
+
+
+@dataclass(frozen=True)
+class BranchInfo:
+    """A branch and where it points.
+
+    Attributes:
+        name: Its name.
+        tip_id: Its tip; None for a null tip.
+    """
+
+    name: str
+    tip_id: str | None
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a value or a list is kept.
+
+    Attributes:
+        namespace: Not empty; `pi` and all `pi.*` are the library's own.
+        key: May be empty.
+    """
+
+    namespace: str
+    key: str
+
+
+@dataclass(frozen=True)
+class SessionMetadata:
+    """What a session says of itself.
+
+    Attributes:
+        id: Its id, unique in its repository.
+        created_at: When it was made, Unix milliseconds.
+        storage_version: Version of the stored form.
+        cwd: The working folder it was made for.
+        parent_session_id: The session it was forked or copied from.
+        legacy_parent_session_path: The file of an old session it came from, where that has no
+            id here.
+        path: The file it is kept in.
+    """
+
+    id: str
+    created_at: int
+    storage_version: int
+    cwd: str | None = None
+    parent_session_id: str | None = None
+    legacy_parent_session_path: str | None = None
+    path: Path | None = None
+
+    @property
+    def created(self) -> datetime:
+        """When it was made, in UTC."""
+        return _time(self.created_at)
+
+
+@dataclass(frozen=True)
+class SessionListing:
+    """One line of a listing.
+
+    Attributes:
+        metadata: What the session says of itself; None if it cannot be read, see `problem`.
+        path: The file it is in.
+        modified_at: When it was last written, Unix milliseconds, where that is known.
+        format: How it is kept.
+        name: Its name, when details were asked for.
+        message_count: How many messages it has, when details were asked for.
+        problem: Why it cannot be read.
+    """
+
+    metadata: SessionMetadata | None
+    path: Path | None
+    modified_at: int | None
+    format: str
+    name: str | None = None
+    message_count: int | None = None
+    problem: Error | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The session's id; None if it cannot be read."""
+        return None if self.metadata is None else self.metadata.id
+
+    @property
+    def modified(self) -> datetime | None:
+        """When it was last written, in UTC, where that is known."""
+        return None if self.modified_at is None else _time(self.modified_at)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The result of a query, whole. Iterating gives the rows.
+
+    Attributes:
+        columns: Names of the columns.
+        rows: The rows, each as long as `columns`.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows)

@@ -1,0 +1,220 @@
+"""Repositories: where sessions are made, found, opened and deleted."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from . import _pisession
+from ._errors import Error, InvalidArgumentError
+from ._pisession import Context
+from ._reads import Handle
+from ._records import Durability, SessionListing, SessionMetadata
+from ._session import Session
+from ._tuples import MetadataTuple
+from ._values import count
+
+_open: weakref.WeakSet[Repository] = weakref.WeakSet()
+
+# Inside `Repository` the word `list` is a method.
+_Listings: TypeAlias = list[SessionListing]
+
+# How long the end of the program waits for a mutation that a daemon thread holds.
+_EXIT_TIMEOUT = 1.0
+
+
+def open_repository(
+    uri: str,
+    *,
+    durability: Durability = "power",
+    busy_timeout: float | timedelta = 5.0,
+    max_payload: int | None = None,
+) -> Repository:
+    """Open the repository that `uri` names.
+
+    What is not there yet is made by the first `create`.
+
+    Args:
+        uri: `memory:` (a new one each time), or `sqlite:PATH`: a folder of one file per session,
+            or a container (an existing file, or a name ending in .sqlite, .sqlite3 or .db). The
+            path is taken as it stands.
+        durability: What a commit that was acknowledged survives: "power" (process crash, kernel
+            crash and power loss) or "process" (process crash).
+        busy_timeout: Seconds (or a timedelta) a commit waits for another process's lock.
+        max_payload: How many bytes a payload may have; 256 MiB by default.
+
+    Raises:
+        InvalidArgumentError: If `uri` names no kind of repository.
+
+    Example:
+        >>> import pisession
+        >>> with pisession.open_repository("memory:") as repository:
+        ...     with repository.create() as session:
+        ...         session.set_name("first")
+        ...     [listing.name for listing in repository.list(details=True)]
+        ['first']
+    """
+    if isinstance(busy_timeout, timedelta):
+        busy_timeout = busy_timeout.total_seconds()
+    if max_payload is not None:
+        count("max_payload", max_payload)
+    native = _pisession.open_repository(uri, durability, busy_timeout, max_payload)
+    return Repository(uri, native)
+
+
+class Repository(Handle):
+    """A place where sessions are kept, open. `open_repository` opens one."""
+
+    def __init__(self, uri: str, native: _pisession.Repository) -> None:
+        self._uri = uri
+        self._native = native
+        self._lock = threading.Lock()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        _open.add(self)
+
+    @property
+    def uri(self) -> str:
+        """The text it was opened by."""
+        return self._uri
+
+    def create(
+        self,
+        *,
+        id: str | None = None,
+        parent_session_id: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        ctx: Context | None = None,
+    ) -> Session:
+        """Make a session, open for writing. It holds nothing but its metadata: no branch, no value.
+
+        Raises:
+            SessionExistsError: If there is one of that id.
+            InvalidIdError: If the id is empty, too long, or holds what ids cannot have.
+        """
+        folder = None if cwd is None else os.fspath(cwd)
+        return self._session(self._native.create(id, parent_session_id, folder, ctx))
+
+    def open(
+        self, session: str | SessionMetadata | SessionListing, *, ctx: Context | None = None
+    ) -> Session:
+        """Open a session for writing, by its id or by what `list` says of it.
+
+        Raises:
+            UnknownSessionError: If there is none.
+            SessionBusyError: If it is open for writing elsewhere.
+            AmbiguousSessionError: If two files claim that id.
+        """
+        return self._session(self._native.open(*_named(session), False, ctx))
+
+    def open_read_only(
+        self, session: str | SessionMetadata | SessionListing, *, ctx: Context | None = None
+    ) -> Session:
+        """Open a session for reading, beside whoever writes it.
+
+        Raises:
+            UnknownSessionError: If there is none.
+            AmbiguousSessionError: If two files claim that id.
+        """
+        return self._session(self._native.open(*_named(session), True, ctx))
+
+    def list(self, *, details: bool = False, ctx: Context | None = None) -> _Listings:
+        """List the sessions, newest first. A bad file is listed with its problem.
+
+        Args:
+            details: Also look up name and number of messages, which costs an open each.
+            ctx: The authority of this call.
+        """
+        return [_listing(*listing) for listing in self._native.list(details, ctx)]
+
+    def delete(self, id: str, *, ctx: Context | None = None) -> None:
+        """Delete a session that is open nowhere.
+
+        Raises:
+            UnknownSessionError: If there is none.
+            SessionBusyError: If it is open.
+        """
+        self._native.delete(id, ctx)
+
+    def close(self, *, ctx: Context | None = None) -> None:
+        """Close every session that was opened through it, and wait for all. Idempotent.
+
+        Raises:
+            Error: The first of the errors of closing; its message names the others.
+        """
+        self._native.close(ctx)
+        with self._lock:
+            sessions = tuple(self._sessions)
+        for session in sessions:
+            session._closed = True
+        _open.discard(self)
+
+    def _session(self, native: _pisession.Session) -> Session:
+        session = Session(self, native)
+        with self._lock:
+            self._sessions.add(session)
+        _open.add(self)
+        return session
+
+    def _close_at_exit(self) -> None:
+        with self._lock:
+            unclosed = [session for session in self._sessions if not session.closed]
+        try:
+            # In a forked child they belong to the parent; a mutation that does not end is left.
+            self.close(ctx=Context(timeout=_EXIT_TIMEOUT))
+        except Error:
+            return
+        for session in unclosed:
+            session._closed = False
+            session._warn_if_open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<pisession.Repository {self._uri!r}>"
+
+
+def _listing(
+    metadata: MetadataTuple | None,
+    path: Path | None,
+    modified_at: int | None,
+    format: str,
+    name: str | None,
+    message_count: int | None,
+    problem: Error | None,
+) -> SessionListing:
+    known = None if metadata is None else SessionMetadata(*metadata)
+    return SessionListing(known, path, modified_at, format, name, message_count, problem)
+
+
+def _named(session: str | SessionMetadata | SessionListing) -> tuple[str, str | None]:
+    match session:
+        case str():
+            return session, None
+        case SessionListing(metadata=SessionMetadata() as metadata):
+            return _named(metadata)
+        case SessionMetadata(id=id, path=path):
+            return id, None if path is None else str(path)
+        case SessionListing(path=path, problem=problem):
+            raise problem or InvalidArgumentError(f"the session in {path} cannot be read")
+    raise TypeError(f"a session is named by a str or its metadata, not {type(session).__name__}")
+
+
+@atexit.register
+def _close_all() -> None:
+    for repository in tuple(_open):
+        repository._close_at_exit()

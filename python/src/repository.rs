@@ -1,0 +1,132 @@
+//! Repositories.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pisession::{
+    CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, SessionListing, SessionMetadata,
+};
+use pyo3::prelude::*;
+use pyo3::types::{PyString, PyTuple};
+
+use crate::context::Context;
+use crate::error::{exception, optional_text, text};
+use crate::query::invalid;
+use crate::records;
+use crate::session::Session;
+use crate::wait::call;
+
+/// Opens the repository that `uri` names.
+#[pyfunction]
+pub(crate) fn open_repository(
+    py: Python<'_>,
+    uri: &Bound<'_, PyString>,
+    durability: &str,
+    busy_timeout: f64,
+    max_payload: Option<usize>,
+) -> PyResult<Repository> {
+    let mut options = RepositoryOptions {
+        durability: match durability {
+            "power" => Durability::Power,
+            "process" => Durability::Process,
+            _ => {
+                let hint = "a durability is 'power' or 'process'";
+                return Err(invalid(py, format!("'{durability}' is no durability"), hint));
+            }
+        },
+        busy_timeout: Duration::try_from_secs_f64(busy_timeout).map_err(|_| {
+            invalid(py, format!("a busy timeout of {busy_timeout} seconds is not possible"), "give seconds")
+        })?,
+        ..RepositoryOptions::default()
+    };
+    if let Some(max_payload) = max_payload {
+        options.max_payload = max_payload;
+    }
+    let uri = text(uri, ErrorKind::InvalidArgument, "a repository's URI")?;
+    Ok(Repository(call(py, None, |_| pisession::open_repository(uri, options))?))
+}
+
+/// A place where sessions are kept.
+#[pyclass(frozen, module = "pisession._pisession")]
+pub(crate) struct Repository(pisession::Repository);
+
+#[pymethods]
+impl Repository {
+    fn create(
+        &self,
+        py: Python<'_>,
+        id: Option<Bound<'_, PyString>>,
+        parent_session_id: Option<Bound<'_, PyString>>,
+        cwd: Option<String>,
+        ctx: Option<&Context>,
+    ) -> PyResult<Session> {
+        let id_text = |id: &Option<Bound<'_, PyString>>| {
+            optional_text(id.as_ref(), ErrorKind::InvalidId, "a session id").map(|id| id.map(str::to_owned))
+        };
+        let options = CreateOptions {
+            id: id_text(&id)?,
+            parent_session_id: id_text(&parent_session_id)?,
+            cwd,
+            ..CreateOptions::default()
+        };
+        Ok(Session::new(call(py, ctx, |ctx| self.0.create(&options, ctx))?))
+    }
+
+    fn open(
+        &self,
+        py: Python<'_>,
+        id: &Bound<'_, PyString>,
+        path: Option<PathBuf>,
+        read_only: bool,
+        ctx: Option<&Context>,
+    ) -> PyResult<Session> {
+        let id = text(id, ErrorKind::InvalidId, "a session id")?;
+        // Of metadata the core looks at these two when it opens.
+        let metadata = SessionMetadata {
+            id: id.to_owned(),
+            path,
+            created_at: 0,
+            storage_version: 0,
+            cwd: None,
+            parent_session_id: None,
+            legacy_parent_session_path: None,
+        };
+        let session = call(py, ctx, |ctx| {
+            if read_only { self.0.open_read_only(&metadata, ctx) } else { self.0.open(&metadata, ctx) }
+        })?;
+        Ok(Session::new(session))
+    }
+
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        details: bool,
+        ctx: Option<&Context>,
+    ) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let listed = call(py, ctx, |ctx| self.0.list(&ListOptions { details }, ctx))?;
+        listed.into_iter().map(|listing| listing_tuple(py, listing)).collect()
+    }
+
+    fn delete(&self, py: Python<'_>, id: &Bound<'_, PyString>, ctx: Option<&Context>) -> PyResult<()> {
+        let id = text(id, ErrorKind::InvalidId, "a session id")?;
+        call(py, ctx, |ctx| self.0.delete(id, ctx))
+    }
+
+    fn close(&self, py: Python<'_>, ctx: Option<&Context>) -> PyResult<()> {
+        call(py, ctx, |ctx| self.0.close(ctx))
+    }
+}
+
+fn listing_tuple(py: Python<'_>, listing: SessionListing) -> PyResult<Bound<'_, PyTuple>> {
+    let problem = listing.problem.as_ref().map(|problem| exception(py, problem)).transpose()?;
+    (
+        listing.metadata.as_ref().map(records::metadata),
+        listing.path,
+        listing.modified_at,
+        listing.format.to_string(),
+        listing.name,
+        listing.message_count,
+        problem,
+    )
+        .into_pyobject(py)
+}

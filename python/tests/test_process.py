@@ -1,0 +1,279 @@
+"""Whole programs: Ctrl-C while waiting, how programs end, forks, SQLite beside us."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import URIS, run, start, wait_until
+
+import pisession
+
+BLOCKED = {
+    "begin": "session.begin_mutation()",
+    "append": "branch.append_message({'role': 'user'})",
+    "create_branch": "session.create_branch('other')",
+    "mutate": "session.mutate(lambda m: None)",
+    "close": "session.close()",
+    "close_repository": "repository.close()",
+}
+
+INTERRUPTED = """
+    import sys, threading
+    import pisession
+
+    repository = pisession.open_repository(sys.argv[1])
+    session = repository.create()
+    branch = session.create_branch("main")
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with session.begin_mutation():
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    print("waiting", flush=True)
+    try:
+        {call}
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    release.set()
+    holder.join()
+    # The place in the queue was given back: the line is free, or closed by the call.
+    try:
+        session.set_name("after")
+    except pisession.ClosedError:
+        pass
+    repository.close()
+"""
+
+
+@pytest.mark.parametrize("call", BLOCKED.values(), ids=BLOCKED)
+def test_ctrl_c_is_noticed_while_a_call_waits(call: str, uri: str) -> None:
+    program = start(INTERRUPTED.format(call=call), uri)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "waiting\n"
+    # The program sleeps in the wait now, or will in a moment; either way the signal must be seen.
+    wait_until(lambda: sleeps(program), "the wait")
+    program.send_signal(signal.SIGINT)
+    line = program.stdout.readline()
+    stdout, stderr = program.communicate(timeout=60)
+    assert (program.returncode, stderr) == (0, ""), stdout
+    assert line == "interrupted\n"
+
+
+def sleeps(program: "subprocess.Popen[str]") -> bool:
+    return "\tS" in Path(f"/proc/{program.pid}/status").read_text()
+
+
+def test_a_signal_handler_that_does_not_raise_keeps_the_place_in_the_queue(uri: str) -> None:
+    printed = run(
+        """
+        import signal, sys, threading
+        import pisession
+
+        seen = []
+        signal.signal(signal.SIGALRM, lambda *_: (seen.append(1), release.set()))
+        repository = pisession.open_repository(sys.argv[1])
+        session = repository.create()
+        held, release = threading.Event(), threading.Event()
+
+        def hold():
+            with session.begin_mutation() as m:
+                m.append_list("app", "order", "holder")
+                held.set()
+                release.wait()
+
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with session.begin_mutation() as m:   # the handler runs while this waits, and frees it
+            m.append_list("app", "order", "main")
+        holder.join()
+        print(seen, [element.value for element in session.read_list("app", "order")])
+        repository.close()
+        """,
+        uri,
+    )
+    assert printed == "[1] ['holder', 'main']\n"
+
+
+PROGRAMS = {
+    "nothing": "",
+    "idle": "session = repository.create(); session.close()",
+    "closed": "with repository, repository.create() as session: session.set_name('x')",
+    "repository closed": "session = repository.create(); repository.close()",
+    "many sessions": "kept = [repository.create() for _ in range(20)]; repository.close()",
+    "iterator left": (
+        "session = repository.create(); b = session.create_branch('main');"
+        "b.append_many([pisession.NewMessage({}) for _ in range(600)]);"
+        "it = iter(b.entries()); next(it); repository.close()"
+    ),
+    "cycle": "session = repository.create(); c = [session]; c.append(c); repository.close(); del c",
+    "mutation ended": (
+        "session = repository.create(); m = session.begin_mutation(); m.end(); repository.close()"
+    ),
+    "error caught": "session = repository.create()\ntry: session.create_branch('')\n"
+    "except pisession.Error: pass\nrepository.close()",
+    "daemon reads": (
+        "session = repository.create()\n"
+        "def read():\n"
+        "    try:\n"
+        "        while True: session.stats()\n"
+        "    except pisession.Error: pass\n"
+        "threading.Thread(target=read, daemon=True).start()\nrepository.close()"
+    ),
+    "daemon waits": (
+        "session = repository.create(); m = session.begin_mutation()\n"
+        "def wait():\n"
+        "    try: session.begin_mutation()\n"
+        "    except pisession.Error: pass\n"
+        "threading.Thread(target=wait, daemon=True).start(); m.end(); repository.close()"
+    ),
+    "thread": (
+        "session = repository.create(); t = threading.Thread(target=session.set_name, args=('x',));"
+        "t.start(); t.join(); repository.close()"
+    ),
+    "cancelled": (
+        "session = repository.create(); ctx = pisession.Context(); ctx.cancel()\n"
+        "try: session.set_name('x', ctx=ctx)\nexcept pisession.CancelledError: pass\n"
+        "repository.close()"
+    ),
+    "timed out": (
+        "session = repository.create()\n"
+        "try: session.set_name('x', ctx=pisession.Context(timeout=0))\nexcept TimeoutError: pass\n"
+        "repository.close()"
+    ),
+    "exit inside": "session = repository.create()\nrepository.close()\nsys.exit(0)",
+    "context only": "ctx = pisession.Context(timeout=1)",
+    "record kept": "session = repository.create(); x = session.metadata; repository.close()",
+}
+
+LEFT_OPEN = {
+    "unclosed": "session = repository.create(); session.set_name('x')",
+    "unclosed in mutation": "session = repository.create(); m = session.begin_mutation()",
+    "held by a daemon": (
+        "session = repository.create(); held = threading.Event()\n"
+        "def hold():\n"
+        "    with session.begin_mutation():\n"
+        "        held.set(); threading.Event().wait()\n"
+        "threading.Thread(target=hold, daemon=True).start(); held.wait()"
+    ),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_short_programs_end_well_and_quietly(program: str, uri: str) -> None:
+    run(
+        "import sys, threading, pisession\nrepository = pisession.open_repository(sys.argv[1])\n"
+        + program,
+        uri,
+    )
+
+
+@pytest.mark.parametrize("program", LEFT_OPEN.values(), ids=LEFT_OPEN)
+def test_what_is_left_open_is_closed_at_exit(program: str, uri: str) -> None:
+    code = "import sys, threading, pisession\nrepository = pisession.open_repository(sys.argv[1])\n"
+    ended = subprocess.run(
+        [sys.executable, "-c", code + program, uri], capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_what_is_left_open_warns_at_exit(uri: str) -> None:
+    code = "import sys, pisession; s = pisession.open_repository(sys.argv[1]).create(id='s')"
+    ended = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code, uri],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0
+    assert "ResourceWarning: unclosed <pisession.Session 's'>" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_forked_child_is_refused_and_the_parent_goes_on(uri: str) -> None:
+    printed = run(
+        """
+        import os, sys
+        import pisession
+
+        repository = pisession.open_repository(sys.argv[1])
+        session = repository.create(id="s")
+        branch = session.create_branch("main")
+        m = session.begin_mutation()
+        calls = {
+            "stats": session.stats,
+            "begin": session.begin_mutation,
+            "append": lambda: branch.append_message({"role": "user"}),
+            "commit": m.commit,
+            "close": session.close,
+            "create": repository.create,
+            "open": lambda: repository.open("s"),
+            "list": repository.list,
+            "close_repository": repository.close,
+        }
+        child = os.fork()
+        if child == 0:
+            for name, call in calls.items():
+                try:
+                    call()
+                    print(name, "was not refused")
+                except pisession.ForkedError:
+                    pass
+            # What the child opens itself works; what it drops and leaves open says nothing.
+            with pisession.open_repository("memory:") as own, own.create() as mine:
+                mine.set_name("child")
+            del session, branch, m, calls
+            sys.exit(0)
+        _, status = os.waitpid(child, 0)
+        m.set_value("app", "x", 1)
+        m.commit()
+        m.end()
+        branch.append_message({"role": "user"})
+        print(status, session.get_value("app", "x"), session.stats().message_count)
+        repository.close()
+        """,
+        uri,
+    )
+    assert printed == "0 1 1\n"
+
+
+FOREIGN = """
+    import signal, sqlite3, sys
+    import pisession
+
+    repository = pisession.open_repository(sys.argv[1])
+    session = repository.create(id="s")
+    branch = session.create_branch("main")
+    path = session.metadata.path or sys.argv[1].removeprefix("sqlite:")
+    for number in range(50):
+        session.set_value("app", "number", number)
+        print(number, flush=True)
+        connection = sqlite3.connect(path)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.close()
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("uri", [uri for uri in URIS if uri.startswith("sqlite:")], indirect=True)
+def test_a_look_with_sqlite3_in_the_same_process_loses_no_commit(uri: str) -> None:
+    program = start(FOREIGN, uri)
+    assert program.stdout is not None
+    acknowledged = -1
+    while acknowledged < 49:
+        line = program.stdout.readline()
+        assert line, program.communicate()[1]
+        acknowledged = int(line)
+    program.kill()
+    program.communicate()
+    assert program.returncode == -signal.SIGKILL
+    with pisession.open_repository(uri) as repository, repository.open("s") as session:
+        assert session.get_value("app", "number") == acknowledged

@@ -1,0 +1,273 @@
+/* A session is made, used, closed, listed and opened again. */
+#include "check.h"
+
+static void entries_along_a_branch(pi_session *session) {
+    pi_branch *branch = NULL, *other = NULL;
+    pi_branches *branches = NULL;
+    pi_branch_info info;
+    pi_buf *first = NULL, *second = NULL, *tip = NULL;
+    pi_entries *entries = NULL;
+    pi_entry entry;
+    pi_branch_scan scan;
+    pi_cursor *cursor = NULL;
+    pi_metadata metadata;
+    const uint64_t one = 1;
+    int steps = 0;
+
+    OK(pi_branch_get(session, "main", PI_NUL, &branch, NULL, &error));
+    CHECK(branch == NULL);
+    OK(pi_branch_create(session, "main", PI_NUL, NULL, 0, &branch, NULL, &error));
+    CHECK_TEXT(pi_branch_name(branch), "main");
+    OK(pi_branch_tip_id(branch, &tip, NULL, &error));
+    CHECK(tip == NULL);
+    OK(pi_branch_find_entries(branch, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 0);
+    pi_entries_free(entries);
+
+    OK(pi_branch_append_message(branch, "{\"role\":\"user\", \"n\":9007199254740993}", PI_NUL, &first, NULL, &error));
+    OK(pi_branch_append_custom_entry(branch, "note", 4, NULL, 0, NULL, NULL, &error));
+    OK(pi_branch_append_custom_entry(branch, "note!", 4, "[1e400]", PI_NUL, &second, NULL, &error));
+    OK(pi_branch_tip_id(branch, &tip, NULL, &error));
+    CHECK_TEXT(pi_buf_data(tip), pi_buf_data(second));
+    CHECK(pi_buf_len(tip) == strlen(pi_buf_data(tip)));
+
+    OK(pi_branch_find_entries(branch, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 3);
+    CHECK(pi_entries_get(entries, 0, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.id, pi_buf_data(second));
+    CHECK_TEXT(entry.type, "custom");
+    CHECK_TEXT(entry.custom_type, "note");
+    CHECK_TEXT(entry.payload, "{\"data\":[1e400]}");
+    CHECK(entry.payload_len == strlen(entry.payload));
+    CHECK(pi_entries_get(entries, 2, &entry, sizeof entry) == PI_OK);
+    CHECK(entry.parent_id == NULL && entry.custom_type == NULL && entry.timestamp > 0);
+    CHECK_TEXT(entry.payload, "{\"message\":{\"role\":\"user\", \"n\":9007199254740993}}");
+    CHECK(pi_entries_get(entries, 3, &entry, sizeof entry) == PI_INVALID_ARGUMENT);
+    CHECK(entry.id == NULL);
+    pi_entries_free(entries);
+
+    pi_branch_scan_init(&scan, sizeof scan);
+    scan.type = "message";
+    scan.type_len = PI_NUL;
+    scan.limit = &one;
+    OK(pi_branch_find_entries(branch, &scan, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 1);
+    pi_entries_free(entries);
+    OK(pi_session_scan_branch(session, pi_buf_data(second), pi_buf_len(second), &scan, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 1);
+    pi_entries_free(entries);
+
+    pi_branch_scan_init(&scan, sizeof scan);
+    scan.order = PI_ASCENDING;
+    OK(pi_branch_entries(branch, &scan, &cursor, NULL, &error));
+    for (;;) {
+        OK(pi_cursor_next(cursor, &entry, sizeof entry, &error));
+        if (entry.id == NULL)
+            break;
+        if (steps++ == 0)
+            CHECK_TEXT(entry.id, pi_buf_data(first));
+    }
+    CHECK(steps == 3);
+    CHECK(pi_cursor_free(cursor) == PI_OK);
+
+    OK(pi_branch_create(session, "other", PI_NUL, pi_buf_data(first), PI_NUL, &other, NULL, &error));
+    OK(pi_session_branches(session, &branches, NULL, &error));
+    CHECK(pi_branches_count(branches) == 2);
+    CHECK(pi_branches_get(branches, 1, &info, sizeof info) == PI_OK);
+    CHECK_TEXT(info.name, "other");
+    CHECK_TEXT(info.tip_id, pi_buf_data(first));
+    pi_branches_free(branches);
+
+    OK(pi_session_metadata(session, &metadata, sizeof metadata, &error));
+    CHECK_TEXT(metadata.id, "basic");
+    CHECK(metadata.id_len == 5 && metadata.storage_version == 1 && metadata.created_at > 0);
+    CHECK(metadata.parent_session_id == NULL);
+
+    pi_buf_free(first);
+    pi_buf_free(second);
+    pi_buf_free(tip);
+    CHECK(pi_branch_free(branch) == PI_OK && pi_branch_free(other) == PI_OK);
+}
+
+static void entries_of_the_session(pi_session *session) {
+    pi_entries *entries = NULL, *same = NULL;
+    pi_entry entry;
+    pi_entry_query query;
+    pi_cursor *cursor = NULL;
+    const char *ids[3];
+    const uint64_t none = 0;
+    int steps = 0;
+
+    pi_entry_query_init(&query, sizeof query);
+    query.custom_type = "note";
+    query.custom_type_len = PI_NUL;
+    query.order = PI_ASCENDING;
+    OK(pi_session_find_entries(session, &query, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 2);
+    CHECK(pi_entries_get(entries, 0, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.payload, "{}");
+
+    ids[0] = entry.id;
+    ids[1] = "absent";
+    ids[2] = entry.id;
+    OK(pi_session_get_entries(session, ids, NULL, 3, &same, NULL, &error));
+    CHECK(pi_entries_count(same) == 2);
+    pi_entries_free(same);
+    OK(pi_session_get_entry(session, entry.id, entry.id_len, &same, NULL, &error));
+    CHECK(pi_entries_count(same) == 1);
+    pi_entries_free(same);
+    OK(pi_session_get_entry(session, "absent", PI_NUL, &same, NULL, &error));
+    CHECK(same == NULL);
+    OK(pi_session_set_label(session, entry.id, entry.id_len, "a label", PI_NUL, NULL, &error));
+    pi_entries_free(entries);
+
+    query.limit = &none;
+    OK(pi_session_find_entries(session, &query, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 0);
+    pi_entries_free(entries);
+
+    OK(pi_session_entries(session, NULL, &cursor, NULL, &error));
+    for (;;) {
+        OK(pi_cursor_next(cursor, &entry, sizeof entry, &error));
+        if (entry.id == NULL)
+            break;
+        steps++;
+    }
+    CHECK(steps == 3);
+    CHECK(pi_cursor_free(cursor) == PI_OK);
+}
+
+static void values_lists_and_names(pi_session *session) {
+    pi_buf *text = NULL;
+    pi_values *values = NULL;
+    pi_value value;
+    pi_elements *elements = NULL;
+    pi_element element;
+    pi_list_read read;
+    uint64_t seq = 0;
+    const uint64_t one = 1;
+
+    OK(pi_session_get_value(session, "app", PI_NUL, "", 0, &text, &seq, NULL, &error));
+    CHECK(text == NULL && seq == 0);
+    OK(pi_session_set_value(session, "app", PI_NUL, "", 0, "{\"a\" : 1e-7}", PI_NUL, NULL, &error));
+    OK(pi_session_set_value(session, "app", PI_NUL, "key", PI_NUL, "null", PI_NUL, NULL, &error));
+    OK(pi_session_get_value(session, "app", PI_NUL, "", 0, &text, &seq, NULL, &error));
+    CHECK_TEXT(pi_buf_data(text), "{\"a\" : 1e-7}");
+    CHECK(seq > 0);
+    pi_buf_free(text);
+
+    OK(pi_session_scan_values(session, "app", PI_NUL, "", 0, &values, NULL, &error));
+    CHECK(pi_values_count(values) == 2);
+    CHECK(pi_values_get(values, 1, &value, sizeof value) == PI_OK);
+    CHECK_TEXT(value.name_space, "app");
+    CHECK_TEXT(value.key, "key");
+    CHECK_TEXT(value.value, "null");
+    CHECK(value.seq == seq + 1 && value.value_len == 4);
+    pi_values_free(values);
+    OK(pi_session_delete_value(session, "app", PI_NUL, "key", PI_NUL, NULL, &error));
+    OK(pi_session_get_value(session, "app", PI_NUL, "key", PI_NUL, &text, NULL, NULL, &error));
+    CHECK(text == NULL);
+
+    OK(pi_session_append_list(session, "app", PI_NUL, "list", PI_NUL, "1", PI_NUL, NULL, &error));
+    OK(pi_session_append_list(session, "app", PI_NUL, "list", PI_NUL, "2", PI_NUL, NULL, &error));
+    pi_list_read_init(&read, sizeof read);
+    read.order = PI_DESCENDING;
+    read.limit = &one;
+    OK(pi_session_read_list(session, "app", PI_NUL, "list", PI_NUL, &read, &elements, NULL, &error));
+    CHECK(pi_elements_count(elements) == 1);
+    CHECK(pi_elements_get(elements, 0, &element, sizeof element) == PI_OK);
+    CHECK_TEXT(element.value, "2");
+    seq = element.seq;
+    pi_elements_free(elements);
+    read.cursor = &seq;
+    OK(pi_session_read_list(session, "app", PI_NUL, "list", PI_NUL, &read, &elements, NULL, &error));
+    CHECK(pi_elements_get(elements, 0, &element, sizeof element) == PI_OK);
+    CHECK_TEXT(element.value, "1");
+    pi_elements_free(elements);
+    OK(pi_session_delete_list(session, "app", PI_NUL, "list", PI_NUL, NULL, &error));
+    OK(pi_session_read_list(session, "app", PI_NUL, "list", PI_NUL, NULL, &elements, NULL, &error));
+    CHECK(pi_elements_count(elements) == 0);
+    pi_elements_free(elements);
+
+    OK(pi_session_name(session, &text, NULL, &error));
+    CHECK(text == NULL);
+    OK(pi_session_set_name(session, "g\xc3\xbcte\0x", 7, NULL, &error));
+    OK(pi_session_name(session, &text, NULL, &error));
+    CHECK(pi_buf_len(text) == 7 && memcmp(pi_buf_data(text), "g\xc3\xbcte\0x", 8) == 0);
+    pi_buf_free(text);
+    OK(pi_session_set_name(session, NULL, 0, NULL, &error));
+    OK(pi_session_name(session, &text, NULL, &error));
+    CHECK(text == NULL);
+    OK(pi_session_set_name(session, "first", PI_NUL, NULL, &error));
+
+    OK(pi_session_set_label(session, "any", PI_NUL, "label", PI_NUL, NULL, &error));
+    OK(pi_session_get_label(session, "any", PI_NUL, &text, NULL, &error));
+    CHECK_TEXT(pi_buf_data(text), "label");
+    pi_buf_free(text);
+    OK(pi_session_set_label(session, "any", PI_NUL, NULL, 0, NULL, &error));
+    OK(pi_session_get_label(session, "any", PI_NUL, &text, NULL, &error));
+    CHECK(text == NULL);
+}
+
+static void listing_and_opening_again(pi_repository *repository) {
+    pi_sessions *sessions = NULL;
+    pi_session_info info;
+    pi_list_options options;
+    pi_session *session = NULL, *reader = NULL;
+    pi_stats stats;
+    pi_buf *name = NULL;
+
+    OK(pi_repository_list(repository, NULL, &sessions, NULL, &error));
+    CHECK(pi_sessions_count(sessions) == 1);
+    CHECK(pi_sessions_get(sessions, 0, &info, sizeof info) == PI_OK);
+    CHECK_TEXT(info.id, "basic");
+    CHECK(info.problem == NULL && info.problem_code == PI_OK && info.name == NULL && info.message_count == -1);
+    CHECK(info.format_len > 0);
+    pi_sessions_free(sessions);
+    pi_list_options_init(&options, sizeof options);
+    options.details = 1;
+    OK(pi_repository_list(repository, &options, &sessions, NULL, &error));
+    CHECK(pi_sessions_get(sessions, 0, &info, sizeof info) == PI_OK);
+    CHECK_TEXT(info.name, "first");
+    CHECK(info.message_count == 1);
+    CHECK(pi_sessions_get(sessions, 1, &info, sizeof info) == PI_INVALID_ARGUMENT);
+    pi_sessions_free(sessions);
+
+    OK(pi_session_open(repository, "basic", PI_NUL, &session, NULL, &error));
+    OK(pi_session_open_read_only(repository, "basic", PI_NUL, &reader, NULL, &error));
+    OK(pi_session_stats(reader, &stats, sizeof stats, NULL, &error));
+    CHECK(stats.message_count == 1 && stats.total_tokens == 0 && !stats.has_reasoning);
+    OK(pi_session_name(reader, &name, NULL, &error));
+    CHECK_TEXT(pi_buf_data(name), "first");
+    pi_buf_free(name);
+    OK(pi_session_close(reader, NULL, &error));
+    OK(pi_session_close(session, NULL, &error));
+    OK(pi_session_close(session, NULL, &error));
+    CHECK(pi_session_free(reader) == PI_OK && pi_session_free(session) == PI_OK);
+
+    OK(pi_repository_delete(repository, "basic", PI_NUL, NULL, &error));
+    OK(pi_repository_list(repository, NULL, &sessions, NULL, &error));
+    CHECK(pi_sessions_count(sessions) == 0);
+    pi_sessions_free(sessions);
+}
+
+static void versions(void) {
+    CHECK(pi_version_number() == PI_VERSION_NUMBER);
+    CHECK(strlen(pi_version()) >= 5 && pi_abi_version() == 0);
+    CHECK(pi_sqlite_version()[0] == '3');
+}
+
+int main(int argc, char **argv) {
+    pi_repository *repository = open_repository(argc, argv);
+    pi_session *session = create_session(repository, "basic");
+
+    versions();
+    entries_along_a_branch(session);
+    entries_of_the_session(session);
+    values_lists_and_names(session);
+    OK(pi_session_close(session, NULL, &error));
+    CHECK(pi_session_free(session) == PI_OK);
+    listing_and_opening_again(repository);
+    finish(repository, create_session(repository, "last"));
+    return 0;
+}

@@ -241,7 +241,8 @@ impl Repository {
     /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value.
     ///
     /// # Errors
-    /// [`SessionExists`](ErrorKind::SessionExists), [`InvalidId`](ErrorKind::InvalidId).
+    /// [`SessionExists`](ErrorKind::SessionExists); [`InvalidId`](ErrorKind::InvalidId) for an id that is
+    /// empty, holds U+0000, or is too long for a file name.
     pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
         ctx.check()?;
         for id in [&options.id, &options.parent_session_id].into_iter().flatten() {
@@ -312,7 +313,8 @@ impl Repository {
     /// Deletes a session that is open nowhere.
     ///
     /// # Errors
-    /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession).
+    /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession),
+    /// [`AmbiguousSession`](ErrorKind::AmbiguousSession); what is no session is never deleted.
     pub fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
         ctx.check()?;
         crate::model::id::check_id(id)?;

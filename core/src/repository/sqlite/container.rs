@@ -26,7 +26,7 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::default() }
+        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::of(LOCK) }
     }
 
     /// The lock of a session. In a session's own file, opened as a container, it is the one beside the file:

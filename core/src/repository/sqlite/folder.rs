@@ -44,7 +44,7 @@ struct Version {
 
 impl Folder {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, sweep: Sweep::default(), known: Mutex::default() }
+        Self { root, sweep: Sweep::of(".sqlite.lock"), known: Mutex::default() }
     }
 
     fn file_of(&self, id: &str) -> Result<PathBuf> {

@@ -62,6 +62,19 @@ pub(crate) fn repository(uri: &str) -> Result<Repository, Failure> {
     })
 }
 
+/// The repository `uri`, for reading: a name that leads nowhere is a mistake and no empty repository.
+pub(crate) fn existing_repository(uri: &str) -> Result<Repository, Failure> {
+    let repository = repository(uri)?;
+    if let Some((_, path)) = uri.split_once(':').filter(|(scheme, _)| matches!(*scheme, "sqlite" | "jsonl")) {
+        std::fs::metadata(path).map_err(|error| {
+            Error::io("cannot look into the repository", error)
+                .with_path(path)
+                .with_hint("a repository comes to be with the first session in it")
+        })?;
+    }
+    Ok(repository)
+}
+
 /// The session that `argument` names, for reading.
 pub(crate) fn session(argument: &str, ctx: &Context) -> Result<Session, Failure> {
     Ok(opened(argument, ctx)?.session)
@@ -74,7 +87,7 @@ pub(crate) fn opened(argument: &str, ctx: &Context) -> Result<Opened, Failure> {
             Err(Failure::usage(format!("'{uri}' names a repository and no session"), SESSION_HINT))
         }
         Target::Session { uri, id } => {
-            let repository = repository(&uri)?;
+            let repository = existing_repository(&uri)?;
             let session = repository.open_read_only(&id, ctx)?;
             let format = kept_as(&uri, &session);
             let modified_at = modified_at(session.metadata().path.as_deref());

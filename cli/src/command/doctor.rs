@@ -24,7 +24,7 @@ Examples:
   pisession doctor sqlite:sessions
   pisession doctor sqlite:sessions#ID --json | jq -r '.findings[].kind'
 
-With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"session\"?, \"id\"?, \"path\"?,
+With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"session\"?, \"id\"?, \"path\"?, \
 \"line\"?, \"offset\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
 pub(super) struct Doctor {
     /// A repository (URI), a session (URI#ID), or the path of a session file
@@ -81,9 +81,9 @@ impl Doctor {
     pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
         let mut report = Report { sessions: 0, findings: Vec::new() };
         match Target::of(&self.target) {
-            Target::Repository(uri) => report.look_at_repository(&target::repository(&uri)?, ctx)?,
+            Target::Repository(uri) => report.look_at_repository(&target::existing_repository(&uri)?, ctx)?,
             Target::Session { uri, id } => {
-                let repository = target::repository(&uri)?;
+                let repository = target::existing_repository(&uri)?;
                 report.look_at(repository.open_read_only(&id, ctx), Some(&id), None, ctx)?;
             }
             Target::File(path) => {

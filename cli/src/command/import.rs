@@ -25,8 +25,8 @@ Examples:
   pisession import ~/.pi/agent/sessions/*/*.jsonl --into sqlite:sessions.db
   pisession import session.jsonl --into sqlite:sessions --id another-id
 
-With --json: {\"imported\": [{\"file\", \"id\", \"added\", \"warnings\": [{\"kind\", \"message\", \"line\", \"offset\"}]}],
-\"failed\": [{\"file\", \"error\"}]}. added is false if the session was there already. Exit code 1 if there were
+With --json: {\"imported\": [{\"file\", \"id\", \"added\", \"warnings\": [{\"kind\", \"message\", \"line\", \"offset\"}]}], \
+\"failed\": [{\"file\", \"error\"}]}. added is false if the session was there already. Exit code 1 if there were \
 warnings, 3 if a file failed.")]
 pub(super) struct Import {
     /// The session files
@@ -144,7 +144,8 @@ impl Import {
             id: self.id.clone(),
             progress: Some(Arc::new(move |done, all| progress.part(done, all))),
         };
-        let import = import_file(file, repository, &options, ctx)?;
+        let import =
+            import_file(file, repository, &options, ctx).map_err(|error| self.with_way_out(error))?;
         let warnings = import.warnings().iter().map(|warning| WarningLine {
             kind: warning.kind.name(),
             message: warning.message(),
@@ -153,6 +154,19 @@ impl Import {
         });
         let warnings = warnings.collect();
         Ok(Imported { file: name.to_owned(), id: import.session.id, added: import.added, warnings })
+    }
+}
+
+impl Import {
+    /// Says which option helps.
+    fn with_way_out(&self, error: Error) -> Error {
+        match error.kind() {
+            ErrorKind::Corrupt if self.strict => error.with_hint("import it without --strict"),
+            ErrorKind::Corrupt if !self.salvage => error
+                .with_hint("import with --salvage what can be read; pisession doctor FILE names all damage"),
+            ErrorKind::SessionExists if self.id.is_none() => error.with_hint("import it with another --id"),
+            _ => error,
+        }
     }
 }
 

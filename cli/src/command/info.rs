@@ -17,9 +17,9 @@ Examples:
   pisession info session.jsonl
   pisession info sqlite:sessions#ID --json | jq .usage.cost.total
 
-With --json: {\"id\", \"name\"?, \"createdAt\", \"modifiedAt\"?, \"format\", \"storageVersion\", \"cwd\"?,
-\"parentSessionId\"?, \"legacyParentSessionPath\"?, \"path\"?, \"messageCount\", \"usage\", \"nextSeq\",
-\"branches\": [{\"name\", \"tipId\"}], \"findings\": […]}. findings name what a look without reading every entry
+With --json: {\"id\", \"name\"?, \"createdAt\", \"modifiedAt\"?, \"format\", \"storageVersion\", \"cwd\"?, \
+\"parentSessionId\"?, \"legacyParentSessionPath\"?, \"path\"?, \"messageCount\", \"usage\", \"nextSeq\", \
+\"branches\": [{\"name\", \"tipId\"}], \"findings\": […]}. findings name what a look without reading every entry \
 found; doctor reads all.")]
 pub(super) struct Info {
     /// The session: URI#ID, or the path of its file

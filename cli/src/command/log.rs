@@ -3,7 +3,7 @@
 use clap::Args;
 use pisession::{BranchScan, Context, PathOrder};
 
-use super::{labels, unknown_branch};
+use super::{labels, old_ids, unknown_branch};
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 use crate::target;
@@ -18,7 +18,7 @@ Examples:
   pisession log sqlite:sessions#ID --branch attempt-2
   pisession log session.jsonl --json | jq -r .type
 
-With --json, an entry on each line, as it is stored: {\"id\", \"parentId\", \"type\", \"customType\"?, …payload,
+With --json, an entry on each line, as it is stored: {\"id\", \"parentId\", \"type\", \"customType\"?, …payload, \
 \"seq\", \"timestamp\"}.")]
 pub(super) struct Log {
     /// The session: URI#ID, or the path of its file
@@ -55,6 +55,7 @@ impl Log {
             scan.limit = Some(limit);
         }
         let labels = labels(&session, ctx)?;
+        let old_ids = old_ids(&session);
         let extent = if self.full { Extent::Full } else { Extent::Brief };
         for entry in branch.entries(&scan, ctx)? {
             let entry = entry?;
@@ -62,7 +63,8 @@ impl Log {
             if out.is_json() {
                 out.json_line(entry.to_json().as_str())?;
             } else {
-                transcript::print(&entry, labels.get(&entry.id).map(String::as_str), extent, out)?;
+                let id = old_ids.get(&entry.id).unwrap_or(&entry.id);
+                transcript::print(&entry, id, labels.get(&entry.id).map(String::as_str), extent, out)?;
             }
         }
         Ok(Verdict::Fine)

@@ -19,8 +19,8 @@ Examples:
   pisession ls sqlite:sessions.db --details
   pisession ls sqlite:sessions --json | jq -r .id
 
-With --json, an object on each line: {\"id\"?, \"createdAt\"?, \"modifiedAt\"?, \"format\", \"cwd\"?,
-\"parentSessionId\"?, \"path\"?, \"name\"?, \"messageCount\"?, \"problem\"?}. Times are Unix milliseconds; name
+With --json, an object on each line: {\"id\"?, \"createdAt\"?, \"modifiedAt\"?, \"format\", \"cwd\"?, \
+\"parentSessionId\"?, \"path\"?, \"name\"?, \"messageCount\"?, \"problem\"?}. Times are Unix milliseconds; name \
 and messageCount come with --details.")]
 pub(super) struct Ls {
     /// The repository, for example sqlite:sessions
@@ -57,7 +57,8 @@ struct Line<'a> {
 
 impl Ls {
     pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
-        let listed = target::repository(&self.uri)?.list(&ListOptions { details: self.details }, ctx)?;
+        let listed =
+            target::existing_repository(&self.uri)?.list(&ListOptions { details: self.details }, ctx)?;
         if out.is_json() {
             for listing in &listed {
                 out.object(&line(listing))?;

@@ -23,7 +23,7 @@ use crate::output::Output;
 /// holds many). A session is named as URI#ID, or by the path of its file: a session file of version 1 to 3
 /// (.jsonl), or a SQLite file that holds one session.
 #[derive(Debug, Parser)]
-#[command(name = "pisession", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = LONG)]
+#[command(name = "pisession", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -46,16 +46,7 @@ Examples:
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
   pisession doctor sqlite:sessions";
 
-const LONG: &str = "\
-Examples:
-  pisession info ~/.pi/agent/sessions/work/session.jsonl
-  pisession tree session.jsonl
-  pisession log session.jsonl --limit 10
-  pisession import *.jsonl --into sqlite:sessions
-  pisession ls sqlite:sessions --details
-  pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
-  pisession doctor sqlite:sessions
-
+const EXIT_CODES: &str = "\
 Exit codes:
   0    fine
   1    something was found (doctor), or imported with warnings (import)
@@ -107,6 +98,12 @@ fn labels(session: &Session, ctx: &Context) -> Result<HashMap<String, String>, F
             Some((label.address.key().to_owned(), label.value.view().to_text()?.into_owned()))
         })
         .collect())
+}
+
+/// The ids that entries have in their file where that is one of version 1 to 3, by their ids here.
+fn old_ids(session: &Session) -> HashMap<String, String> {
+    let ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
+    ids.map(|(old, id)| (id, old.to_owned())).collect()
 }
 
 /// The names of the branches whose tip is an entry, by the id of that entry.

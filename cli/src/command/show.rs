@@ -5,7 +5,7 @@ use pisession::{Context, Entry, EntryQuery, Error, ErrorKind, Order, Session};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::tips;
+use super::{old_ids, tips};
 use crate::failure::{Failure, Verdict};
 use crate::output::text::{clean_line, time};
 use crate::output::{Output, Role};
@@ -25,7 +25,7 @@ Examples:
   pisession show session.jsonl 3f8a91c2
   pisession show sqlite:sessions#ID 9d5e5d0f --json | jq .entry.message
 
-With --json: {\"entry\": the entry as it is stored, \"label\"?, \"branches\": names of the branches whose tip it is}.")]
+With --json: {\"entry\": the entry as it is stored, \"oldId\"?, \"label\"?, \"branches\": names of the branches whose tip it is}.")]
 pub(super) struct Show {
     /// The session: URI#ID, or the path of its file
     session: String,
@@ -37,6 +37,8 @@ pub(super) struct Show {
 #[derive(Serialize)]
 struct Object {
     entry: Box<RawValue>,
+    #[serde(rename = "oldId", skip_serializing_if = "Option::is_none")]
+    old_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<String>,
     branches: Vec<String>,
@@ -48,14 +50,19 @@ impl Show {
         let entry = find(&session, &self.entry, ctx)?;
         let label = session.get_label(&entry.id, ctx)?;
         let branches = tips(&session, ctx)?.remove(&entry.id).unwrap_or_default();
+        let old_id = old_ids(&session).remove(&entry.id);
         if out.is_json() {
-            out.object(&Object { entry: crate::output::raw(&entry.to_json())?, label, branches })?;
+            let entry = crate::output::raw(&entry.to_json())?;
+            out.object(&Object { entry, old_id, label, branches })?;
             return Ok(Verdict::Fine);
         }
         let none = || out.paint(Role::Faint, "none");
         let parent = entry.parent_id.as_deref().map_or_else(none, |id| clean_line(id, usize::MAX));
         let tips = branches.iter().map(|name| clean_line(name, 60)).collect::<Vec<_>>().join(", ");
         out.field("id", &clean_line(&entry.id, usize::MAX))?;
+        if let Some(old_id) = &old_id {
+            out.field("in file", &clean_line(old_id, usize::MAX))?;
+        }
         out.field("parent", &parent)?;
         out.field("type", &clean_line(&type_of(&entry), usize::MAX))?;
         out.field("seq", &entry.seq.to_string())?;
@@ -67,7 +74,7 @@ impl Show {
             out.field("label", &clean_line(label, usize::MAX))?;
         }
         out.line("")?;
-        transcript::print(&entry, label.as_deref(), Extent::Full, out)?;
+        transcript::print(&entry, &entry.id, label.as_deref(), Extent::Full, out)?;
         Ok(Verdict::Fine)
     }
 }

@@ -32,7 +32,7 @@ impl Progress {
     }
 
     fn show(&self, count: impl FnOnce() -> String) {
-        if self.bar.elapsed() > Duration::from_millis(300) {
+        if !self.bar.is_hidden() && self.bar.elapsed() > Duration::from_millis(300) {
             self.bar.set_message(format!("{} {}", count(), self.what));
             self.bar.tick();
         }

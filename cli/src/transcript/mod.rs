@@ -22,9 +22,10 @@ pub(crate) enum Extent {
     Full,
 }
 
-/// Prints `entry`: a heading with who speaks, then what is said.
+/// Prints `entry`, known to people as `id`: a heading with who speaks, then what is said.
 pub(crate) fn print(
     entry: &Entry,
+    id: &str,
     label: Option<&str>,
     extent: Extent,
     out: &mut Output,
@@ -32,12 +33,12 @@ pub(crate) fn print(
     let said = Said::by_entry(entry);
     let width = out.width();
     let mut heading = out.paint(Role::Heading, &clean_line(&said.by, 40));
-    for about in &said.about {
+    for (at, about) in said.about.iter().enumerate() {
         let role = if said.failed { Role::Problem } else { Role::Plain };
-        heading.push(' ');
+        heading.push_str(if at == 0 { " " } else { ", " });
         heading.push_str(&out.paint(role, &clean_line(about, 60)));
     }
-    let place = format!("  {}  {}", clean_line(&entry.id, 64), time(entry.timestamp));
+    let place = format!("  {}  {}", clean_line(id, 64), time(entry.timestamp));
     heading.push_str(&out.paint(Role::Faint, &place));
     if let Some(label) = label {
         heading.push_str(&format!("  {}", out.paint(Role::Label, &format!("#{}", clean_line(label, 40)))));

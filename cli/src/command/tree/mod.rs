@@ -9,7 +9,7 @@ use pisession::{Context, EntryQuery, EntryType, Order, Session};
 use serde::Serialize;
 
 use self::layout::{Layout, Place};
-use super::{labels, tips};
+use super::{labels, old_ids, tips};
 use crate::failure::{Failure, Verdict};
 use crate::output::progress::Progress;
 use crate::output::text::{clean_line, columns, padded};
@@ -36,8 +36,8 @@ Examples:
   pisession tree sqlite:sessions#ID | less
   pisession tree session.jsonl --json | jq '.entries | length'
 
-With --json: {\"id\", \"branches\": [{\"name\", \"tipId\"}], \"entries\": [{\"id\", \"oldId\"?, \"parentId\", \"seq\", \"timestamp\",
-\"type\", \"kind\", \"excerpt\", \"label\"?, \"tipOf\"?}]}, entries by seq. kind is the role of a message, the custom type
+With --json: {\"id\", \"branches\": [{\"name\", \"tipId\"}], \"entries\": [{\"id\", \"oldId\"?, \"parentId\", \"seq\", \"timestamp\", \
+\"type\", \"kind\", \"excerpt\", \"label\"?, \"tipOf\"?}]}, entries by seq. kind is the role of a message, the custom type \
 of a custom entry, else the type; excerpt is the beginning of its text.")]
 pub(super) struct Tree {
     /// The session: URI#ID, or the path of its file
@@ -137,8 +137,7 @@ fn read(session: &Session, ctx: &Context) -> Result<Vec<Node>, Failure> {
     let progress = Progress::new("entries read");
     let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
     let mut nodes = Vec::new();
-    let old_ids = session.legacy().into_iter().flat_map(|legacy| legacy.ids());
-    let mut old_ids: HashMap<String, String> = old_ids.map(|(old, id)| (id, old.to_owned())).collect();
+    let mut old_ids = old_ids(session);
     for entry in session.entries(&query, ctx) {
         let entry = entry?;
         let said = Said::by_entry(&entry);

@@ -1,0 +1,158 @@
+//! Checking a session: a sound one has no finding, each damage has its own, and looking changes nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests
+
+mod support;
+
+use pisession::{
+    Address, Context, EntryType, ErrorKind, FindingKind, Json, NewEntry, NewNode, OpenMode, OpenOptions,
+    Repository, Session, Write, open_repository,
+};
+use support::on_every_session;
+
+fn background() -> Context {
+    Context::background()
+}
+
+fn message(text: &str) -> Json {
+    Json::parse(format!("{{\"role\":\"user\",\"content\":{}}}", Json::string(text))).unwrap()
+}
+
+fn kinds(session: &Session) -> Vec<FindingKind> {
+    session.check(&mut |_| (), &background()).unwrap().iter().map(|finding| finding.kind).collect()
+}
+
+fn set(session: &Session, namespace: &str, key: &str, value: &str) {
+    let address = Address::new(namespace, key).unwrap();
+    session.set_value(&address, &Json::parse(value).unwrap(), &background()).unwrap();
+}
+
+/// A branch with messages, a custom entry, a label, a name, an application value and a list.
+fn fill(session: &Session) -> Vec<String> {
+    let ctx = background();
+    let main = session.create_branch("main", None, &ctx).unwrap();
+    let nodes: Vec<NewNode> = (0..600).map(|number| NewNode::Message(message(&number.to_string()))).collect();
+    let mut ids = main.append_many(&nodes, &ctx).unwrap();
+    ids.push(main.append_custom_entry("mark", None, &ctx).unwrap());
+    session.set_label(&ids[0], Some("first"), &ctx).unwrap();
+    session.set_name(Some("name"), &ctx).unwrap();
+    set(session, "app", "value", "1");
+    let list = Address::new("app", "list").unwrap();
+    for number in 0..3 {
+        session.append_list(&list, &Json::of(&number).unwrap(), &ctx).unwrap();
+    }
+    session.create_branch("empty", None, &ctx).unwrap();
+    ids
+}
+
+#[test]
+fn a_sound_session_has_no_finding_and_its_entries_are_counted() {
+    on_every_session(|session| {
+        fill(session);
+        let mut counts = Vec::new();
+        let findings = session.check(&mut |count| counts.push(count), &background()).unwrap();
+        assert!(findings.is_empty(), "{findings:?}");
+        assert_eq!(counts, [256, 512]);
+    });
+}
+
+#[test]
+fn labels_of_nothing_are_named() {
+    on_every_session(|session| {
+        fill(session);
+        session.set_label("nowhere", Some("lost"), &background()).unwrap();
+        let findings = session.check(&mut |_| (), &background()).unwrap();
+        let named: Vec<_> =
+            findings.iter().map(|f| (f.kind.name(), f.id.as_deref(), f.message.as_str())).collect();
+        assert_eq!(
+            named,
+            [("label_of_nothing", Some("nowhere"), "the label 'lost' is on no entry: 'nowhere'")]
+        );
+    });
+}
+
+#[test]
+fn lanes_are_whole_or_named() {
+    on_every_session(|session| {
+        fill(session);
+        for part in ["pi.lane.config", "pi.lane.state"] {
+            set(session, part, "main", "{}");
+            set(session, part, "gone", "{}");
+        }
+        set(session, "pi.lane.config", "empty", "{}");
+        let findings = session.check(&mut |_| (), &background()).unwrap();
+        let messages: Vec<&str> = findings.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(messages, ["lane 'empty' has no state", "lane 'gone' has no branch"]);
+        assert!(findings.iter().all(|finding| finding.kind == FindingKind::IncompleteLane));
+    });
+}
+
+#[test]
+fn a_check_ends_with_its_context_and_with_the_session() {
+    on_every_session(|session| {
+        let ctx = Context::new();
+        ctx.cancel();
+        assert_eq!(session.check(&mut |_| (), &ctx).unwrap_err().kind(), ErrorKind::Cancelled);
+        session.close(&background()).unwrap();
+        assert_eq!(session.check(&mut |_| (), &background()).unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+/// A container with a session of three messages, changed by `sql` behind its back.
+fn damaged(sql: &str) -> (tempfile::TempDir, Repository, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sessions.db");
+    let uri = format!("sqlite:{}", path.display());
+    let ctx = background();
+    let repository = open_repository(&uri, Default::default()).unwrap();
+    let session = repository
+        .create(&pisession::CreateOptions { id: Some("s".to_owned()), ..Default::default() }, &ctx)
+        .unwrap();
+    session.create_branch("main", None, &ctx).unwrap();
+    let entry = |id: &str, parent: Option<&str>| Write::Entry(NewEntry::message(id, parent, &message(id)));
+    let mut writes = vec![entry("a", None), entry("b", Some("a")), entry("c", Some("b"))];
+    writes.push(Write::SetValue(Address::new("pi.branch.tip", "main").unwrap(), Json::string("c")));
+    session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &ctx).unwrap();
+    session.close(&ctx).unwrap();
+    repository.close(&ctx).unwrap();
+    rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    let repository = open_repository(&uri, Default::default()).unwrap();
+    let session = repository.open_with("s", &OpenOptions { mode: OpenMode::ReadOnly }, &ctx).unwrap();
+    (folder, repository, session)
+}
+
+#[test]
+fn each_damage_of_a_database_has_its_finding() {
+    use FindingKind::{BadPayload, BadValue, TipOfNothing, Unreadable, WrongStats};
+    for (sql, expected) in [
+        ("", &[][..]),
+        ("DELETE FROM entry_row WHERE id = 'c'", &[WrongStats, TipOfNothing]),
+        ("UPDATE value_row SET payload = '5' WHERE namespace = 'app'", &[]),
+        ("DELETE FROM entry_row WHERE id = 'a'", &[Unreadable]),
+        ("UPDATE session_row SET message_count = 7", &[WrongStats]),
+        ("UPDATE entry_row SET payload = '{\"no\":1}' WHERE id = 'b'", &[BadPayload]),
+        ("UPDATE entry_row SET payload = '{\"message\":{' WHERE id = 'b'", &[BadPayload]),
+        ("UPDATE value_row SET payload = '5' WHERE namespace = 'pi.branch.tip'", &[BadValue]),
+        ("DROP TABLE usage_row", &[Unreadable]),
+    ] {
+        let (_folder, _repository, session) = damaged(sql);
+        assert_eq!(kinds(&session), expected, "{sql}");
+    }
+}
+
+#[test]
+fn every_type_of_entry_is_checked_by_its_fields() {
+    on_every_session(|session| {
+        let payloads = [
+            (EntryType::Compaction, r#"{"summary":"s","retainedTail":[],"tokensBefore":1,"fromHook":false}"#),
+            (EntryType::BranchSummary, r#"{"fromId":null,"summary":"s","fromHook":false}"#),
+        ];
+        for (number, (kind, payload)) in payloads.into_iter().enumerate() {
+            let payload = Json::parse(payload).unwrap();
+            let entry = NewEntry::with_payload(number.to_string(), None, kind, None, payload).unwrap();
+            let commit = [Write::Entry(entry)];
+            session.mutate(|mutator, ctx| mutator.commit(&commit, ctx), &background()).unwrap();
+        }
+        assert_eq!(kinds(session), []);
+    });
+}

@@ -56,7 +56,7 @@ fn decode(number: usize) -> Option<(usize, u32)> {
 const _: () = assert!(usize::BITS == 64);
 
 /// Refuses a forked child, before any lock.
-fn check_process() -> Result<()> {
+pub(crate) fn check_process() -> Result<()> {
     let process = PROCESS.load(Ordering::Relaxed);
     if process == 0 || process == std::process::id() {
         return Ok(());

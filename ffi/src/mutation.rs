@@ -250,7 +250,7 @@ pub unsafe extern "C" fn pi_mutation_commit(
     unsafe {
         guard(error, || {
             let result = Out::cleared(result);
-            let writes = collected(writes);
+            let writes = collected(writes)?;
             let (mutation, _session) = get(mutation)?;
             let committed = mutation.mutation.commit(&writes, &context::get(context)?)?;
             result.set(|| handle::give(pi_commit_result(committed)));

@@ -210,19 +210,14 @@ pub unsafe extern "C" fn pi_session_create(
         guard(error, || {
             let session = Out::cleared(session).required("session")?;
             let options = argument::options(options)?;
+            let mut new = CreateOptions::default();
             let owned = |data, len, what| Ok(optional_text(data, len, what)?.map(str::to_owned));
-            let options = CreateOptions {
-                id: owned(options.id, options.id_len, "id")?,
-                parent_session_id: owned(
-                    options.parent_session_id,
-                    options.parent_session_id_len,
-                    "parent_session_id",
-                )?,
-                cwd: owned(options.cwd, options.cwd_len, "cwd")?,
-                ..CreateOptions::default()
-            };
+            new.id = owned(options.id, options.id_len, "id")?;
+            new.parent_session_id =
+                owned(options.parent_session_id, options.parent_session_id_len, "parent_session_id")?;
+            new.cwd = owned(options.cwd, options.cwd_len, "cwd")?;
             let repository = handle::get(repository)?;
-            let made = give(&repository, repository.0.create(&options, &context::get(context)?)?)?;
+            let made = give(&repository, repository.0.create(&new, &context::get(context)?)?)?;
             session.set(|| made);
             Ok(())
         })

@@ -5,7 +5,7 @@
 //! is not added.
 
 use std::ffi::c_char;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pisession::{NewEntry, NewUsage, Result, Write};
 
@@ -17,14 +17,24 @@ use crate::handle;
 /// The writes of one commit. To be freed with pi_writes_free, after the commit too.
 pub struct pi_writes(Mutex<Vec<Write>>);
 
+impl pi_writes {
+    fn lock(&self) -> Result<MutexGuard<'_, Vec<Write>>> {
+        handle::check_process()?;
+        // Nothing that can panic runs while it is held.
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// The writes collected; none for NULL.
 ///
 /// # Safety
 /// `writes` is NULL or was not freed (rule 3).
-pub(crate) unsafe fn collected(writes: *const pi_writes) -> Vec<Write> {
+pub(crate) unsafe fn collected(writes: *const pi_writes) -> Result<Vec<Write>> {
     // SAFETY: as asked for.
-    unsafe { writes.as_ref() }
-        .map_or_else(Vec::new, |writes| writes.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    match unsafe { writes.as_ref() } {
+        Some(writes) => Ok(writes.lock()?.clone()),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Adds a write.
@@ -34,7 +44,7 @@ pub(crate) unsafe fn collected(writes: *const pi_writes) -> Vec<Write> {
 unsafe fn add(writes: *mut pi_writes, write: Write) -> Result<()> {
     // SAFETY: as asked for.
     let writes = unsafe { writes.as_ref() }.ok_or_else(|| is_null("writes"))?;
-    writes.0.lock().unwrap_or_else(PoisonError::into_inner).push(write);
+    writes.lock()?.push(write);
     Ok(())
 }
 
@@ -56,7 +66,7 @@ pub unsafe extern "C" fn pi_writes_count(writes: *const pi_writes) -> usize {
     guard_value(|| {
         // SAFETY: NULL or a batch that was not freed (rule 3).
         let writes = unsafe { writes.as_ref() };
-        writes.map_or(0, |writes| writes.0.lock().unwrap_or_else(PoisonError::into_inner).len())
+        writes.and_then(|writes| writes.lock().ok()).map_or(0, |writes| writes.len())
     })
 }
 

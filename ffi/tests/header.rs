@@ -151,7 +151,7 @@ fn banner(title: &str, text: &[&str]) -> String {
         out.push_str(&format!(" * {line}").trim_end().replace("  ", " "));
         out.push('\n');
     }
-    let _ = write!(out, " * {rule} */\n");
+    let _ = writeln!(out, " * {rule} */");
     out
 }
 

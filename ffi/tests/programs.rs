@@ -184,3 +184,20 @@ fn the_notebook_takes_its_turns() {
         }
     }
 }
+
+#[test]
+fn the_program_of_the_readme_compiles_and_runs() {
+    let readme = fs::read_to_string(manifest().join("README.md")).unwrap();
+    let programs: Vec<&str> = readme
+        .split("```c\n")
+        .skip(1)
+        .filter_map(|rest| rest.split_once("```"))
+        .map(|(code, _)| code)
+        .collect();
+    assert_eq!(programs.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("readme.c");
+    fs::write(&source, programs[0]).unwrap();
+    let said = run(&mut Command::new(compile(&source, Link::Shared, folder.path())));
+    assert!(said.contains(r#"{"message":{"role":"user","content":"hello"}}"#), "{said}");
+}

@@ -18,7 +18,7 @@ static void *make_and_free(void *session) {
     return NULL;
 }
 
-static void in_the_child(pi_repository *repository, pi_session *session, pi_branch *branch) {
+static void in_the_child(pi_repository *repository, pi_session *session, pi_branch *branch, pi_writes *writes) {
     pi_repository *opened = DIRTY;
     pi_buf *buf = DIRTY;
     pi_error *kept = NULL;
@@ -33,6 +33,9 @@ static void in_the_child(pi_repository *repository, pi_session *session, pi_bran
     FAILS(PI_FORKED, pi_repository_close(repository, NULL, &error));
     FAILS(PI_FORKED, pi_repository_open("memory:", PI_NUL, NULL, &opened, NULL, &error));
     CHECK(opened == NULL && pi_branch_name(branch) == NULL);
+    FAILS(PI_FORKED, pi_writes_delete_value(writes, "a", 1, "", 0, &error));
+    CHECK(pi_writes_count(writes) == 0);
+    pi_writes_free(writes);
     CHECK(pi_session_name(session, &buf, NULL, &kept) == PI_FORKED);
     CHECK(pi_error_hint(kept) != NULL);
     pi_error_free(kept);
@@ -44,17 +47,19 @@ int main(int argc, char **argv) {
     pi_repository *repository = open_repository(argc, argv);
     pi_session *session = create_session(repository, "fork");
     pi_branch *branch = NULL;
+    pi_writes *writes = NULL;
     pthread_t thread;
     int round, status = 0;
     pid_t child;
 
     OK(pi_branch_create(session, "main", PI_NUL, NULL, 0, &branch, NULL, &error));
+    OK(pi_writes_new(&writes, &error));
     CHECK(pthread_create(&thread, NULL, make_and_free, session) == 0);
     for (round = 0; round < 20; round++) {
         child = fork();
         CHECK(child >= 0);
         if (child == 0) {
-            in_the_child(repository, session, branch);
+            in_the_child(repository, session, branch, writes);
             _exit(0);
         }
         CHECK(waitpid(child, &status, 0) == child);
@@ -63,6 +68,7 @@ int main(int argc, char **argv) {
     }
     atomic_store(&stopped, 1);
     CHECK(pthread_join(thread, NULL) == 0);
+    pi_writes_free(writes);
     CHECK(pi_branch_free(branch) == PI_OK);
     finish(repository, session);
     return 0;

@@ -256,6 +256,47 @@ fn entries_become_what_the_table_says() {
 }
 
 #[test]
+fn leaf_records_move_the_tip_to_their_target_and_nowhere_else() {
+    let leaf = |target: &str| {
+        format!(
+            r#"{{"type":"leaf","id":"l1","parentId":"b2","timestamp":"2026-03-01T10:00:03Z","targetId":{target}}}"#
+        )
+    };
+    let (b1, b2) = (message("b1", None, 1), message("b2", Some("b1"), 2));
+    for (target, tip) in [("\"b1\"", Some("b1")), ("null", None), ("\"nowhere\"", Some("b2"))] {
+        let session = Old::of(&[&b1, &b2, &leaf(target)]).open();
+        let found = session.branches(&ctx()).unwrap()[0].tip_id.clone();
+        let ids: BTreeMap<String, String> =
+            session.legacy().unwrap().ids().map(|(old, new)| (new, old.to_owned())).collect();
+        assert_eq!(found.map(|id| ids[&id].as_str()).as_deref(), tip, "{target}");
+    }
+}
+
+#[test]
+fn usage_is_summed_leniently_and_stays_a_number() {
+    let usage = |usage: &str| {
+        format!(
+            r#"{{"type":"usage","id":"u","parentId":null,"timestamp":"2026-03-01T10:00:01Z","usage":{usage}}}"#
+        )
+    };
+    let cases = [
+        (r#"{"input":1,"cost":{"total":0.5}}"#, 1.0, 0.5),
+        (r#"{"input":"1","cost":7}"#, 0.0, 0.0),
+        (r#"{"input":1,"input":2,"cost":{"total":1},"cost":{}}"#, 2.0, 0.0),
+        (r#"{"input":1e999}"#, f64::MAX, 0.0),
+        ("null", 0.0, 0.0),
+    ];
+    for (text, input, total) in cases {
+        let old = Old::of(&[&usage(text)]);
+        let stats = old.open().stats(&ctx()).unwrap();
+        assert_eq!((stats.usage.input, stats.usage.cost.total), (input, total), "{text}");
+        let repository = memory();
+        import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+        assert_eq!(repository.open("old", &ctx()).unwrap().stats(&ctx()).unwrap(), stats, "{text}");
+    }
+}
+
+#[test]
 fn ids_are_the_same_at_every_open_and_carry_the_time() {
     let old = Old::of(&[&message("b1", None, 1), &message("b2", Some("b1"), 2)]);
     let first: Vec<String> = entries(&old.open()).into_iter().map(|entry| entry.id).collect();
@@ -711,8 +752,6 @@ fn one_of_everything() -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn arbitrary_bytes_never_panic(
         version in prop::sample::select(vec!["1", "2", "3", "9"]),

@@ -11,6 +11,8 @@ use crate::model::json::{count_of, number_of, text_of};
 
 /// How many unknown objects may stand before the header.
 const PREAMBLE: u64 = 8;
+/// How far into another file its header is looked for.
+const LOOKED_AT: u64 = 1 << 20;
 const SQLITE: &[u8] = b"SQLite format 3\0";
 
 /// The header of a file of version 1 to 3, or of a newer one that looks the same.
@@ -208,12 +210,13 @@ impl Detector {
     }
 }
 
-/// The id of the session in the file at `path`, of whatever version; none if it is no session file.
+/// The id of the session in the file at `path`, of whatever version; none if it is no session file, or its
+/// header stands too far behind.
 pub(super) fn session_id(path: &Path) -> Option<String> {
     // Looked at before it is opened: opening a pipe would wait for its writer.
     let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
     let file = File::open(path).ok()?;
-    let mut lines = Lines::of(&file, metadata.len(), false).ok()?;
+    let mut lines = Lines::of(&file, metadata.len().min(LOOKED_AT), false).ok()?;
     let mut detector = Detector::default();
     detector.start(lines.peek().ok()?).ok()?;
     while let Some(line) = lines.next().ok()? {

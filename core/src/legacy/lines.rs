@@ -4,12 +4,13 @@
 //! Lines end at `\n` only: other separators occur inside strings. The file is read in large chunks; one
 //! line is in memory at a time, of whatever length.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::model::json::{self, Fault, MAX_DEPTH, Member, scan_value, skip_white};
+use crate::model::json::{self, Fault, MAX_DEPTH, Member, scan_string, scan_value, skip_white};
 
 const CHUNK: usize = 1 << 20;
 /// What the line buffer may keep once a longer line is done with.
@@ -170,14 +171,11 @@ fn scan_message<'a>(text: &'a str, pos: usize, message: &mut Message<'a>) -> Res
     walk(text, pos, &mut |key, at| {
         let end = scan_value(text, at, DEPTH - 1)?;
         let member = Member { key, value: &text[at..end] };
-        for (name, field) in [
-            ("role", &mut message.role),
-            ("usage", &mut message.usage),
-            ("stopReason", &mut message.stop_reason),
-        ] {
-            if member.is(name) {
-                *field = Some(member.value);
-            }
+        match &*member.name() {
+            "role" => message.role = Some(member.value),
+            "usage" => message.usage = Some(member.value),
+            "stopReason" => message.stop_reason = Some(member.value),
+            _ => {}
         }
         Ok(end)
     })
@@ -198,7 +196,7 @@ pub(super) fn walk<'a>(text: &'a str, pos: usize, field: &mut Field<'a, '_>) -> 
     }
     loop {
         expect(pos, b'"', "a key was expected")?;
-        let end = scan_value(text, pos, 1)?;
+        let end = scan_string(bytes, pos + 1)?;
         let key = &text[pos + 1..end - 1];
         pos = skip_white(bytes, expect(skip_white(bytes, end), b':', "':' was expected")?);
         pos = skip_white(bytes, field(key, pos)?);
@@ -260,6 +258,6 @@ pub(super) fn is_string(value: &str) -> bool {
 
 /// What a JSON string spells. One that is no Unicode text (it has a lone surrogate) is named by its
 /// spelling, so that it still differs from others.
-pub(super) fn spelled(value: &str) -> String {
-    json::text_of(value).map_or_else(|| value[1..value.len() - 1].to_owned(), |text| text.into_owned())
+pub(super) fn spelled(value: &str) -> Cow<'_, str> {
+    json::text_of(value).unwrap_or_else(|| Cow::Borrowed(&value[1..value.len() - 1]))
 }

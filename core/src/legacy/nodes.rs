@@ -1,8 +1,8 @@
 //! The nodes of an old file's tree as they stand in it, and the ids that name them.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -93,6 +93,7 @@ pub(super) struct Node {
 /// A name that nodes have, or that references use.
 #[derive(Debug, Clone, Copy)]
 struct Key {
+    hash: u64,
     start: u32,
     length: u32,
     /// How many nodes have it.
@@ -108,16 +109,18 @@ pub(super) struct Keys {
     texts: String,
     keys: Vec<Key>,
     table: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl Keys {
     /// The number of the name `text`.
     pub(super) fn get(&mut self, text: &str) -> Result<u32> {
         let hash = self.hasher.hash_one(text);
-        let (texts, keys, hasher) = (&self.texts, &self.keys, &self.hasher);
+        let (texts, keys) = (&self.texts, &self.keys);
         let of = |key: &Key| &texts[key.start as usize..(key.start + key.length) as usize];
-        if let Some(found) = self.table.find(hash, |at| of(&keys[*at as usize]) == text) {
+        if let Some(found) =
+            self.table.find(hash, |at| keys[*at as usize].hash == hash && of(&keys[*at as usize]) == text)
+        {
             return Ok(*found);
         }
         let too_large = || Error::new(ErrorKind::TooLarge, "the ids of the file take more than 4 GiB");
@@ -125,9 +128,9 @@ impl Keys {
         let start = u32::try_from(self.texts.len()).map_err(|_| too_large())?;
         let length = u32::try_from(text.len()).map_err(|_| too_large())?;
         start.checked_add(length).ok_or_else(too_large)?;
-        self.table.insert_unique(hash, key, |at| hasher.hash_one(of(&keys[*at as usize])));
+        self.table.insert_unique(hash, key, |at| keys[*at as usize].hash);
         self.texts.push_str(text);
-        self.keys.push(Key { start, length, count: 0, first: NONE, last: NONE });
+        self.keys.push(Key { hash, start, length, count: 0, first: NONE, last: NONE });
         Ok(key)
     }
 

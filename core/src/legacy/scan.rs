@@ -137,6 +137,7 @@ pub(super) fn scan(
     progress(lines.offset());
     scanner.scanned.warnings.extend(second_header);
     scanner.finish_references();
+    scanner.scanned.usage = finite(scanner.scanned.usage);
     scanner.scanned.sha256 = lines.finish();
     Ok(Opened::Legacy(Box::new(scanner.scanned)))
 }
@@ -276,9 +277,11 @@ impl<'a> Scanner<'a> {
             before.or(self.scanned.header.created_at).unwrap_or(0)
         });
         let custom_type = match kind {
-            Kind::Custom => self.type_number(object.string("customType").map(spelled).unwrap_or_default())?,
-            Kind::ContextEdit => self.type_number("pi.context_edit".to_owned())?,
-            Kind::Other => self.type_number(format!("pi.legacy.{}", type_name.replace('\0', "\u{fffd}")))?,
+            Kind::Custom => {
+                self.type_number(&object.string("customType").map(spelled).unwrap_or_default())?
+            }
+            Kind::ContextEdit => self.type_number("pi.context_edit")?,
+            Kind::Other => self.type_number(&format!("pi.legacy.{}", type_name.replace('\0', "\u{fffd}")))?,
             _ => NONE,
         };
         let occurrence = self.scanned.keys.occurs(key, node, id.is_some());
@@ -298,7 +301,9 @@ impl<'a> Scanner<'a> {
             kind,
             has_id: id.is_some(),
         });
-        self.scanned.selected = node;
+        if kind != Kind::Leaf {
+            self.scanned.selected = node;
+        }
         self.note(line, value, object, kind, node)
     }
 
@@ -379,7 +384,15 @@ impl<'a> Scanner<'a> {
         match object.get("parentId") {
             Some("null") => Ok(NONE),
             Some(id) if is_string(id) => {
-                let key = self.scanned.keys.get(&spelled(id))?;
+                let id = spelled(id);
+                // Nearly always it is the entry before.
+                if let Some(before) = self.scanned.nodes.last()
+                    && before.has_id
+                    && self.scanned.keys.text(before.key) == id
+                {
+                    return Ok(node - 1);
+                }
+                let key = self.scanned.keys.get(&id)?;
                 Ok(self.scanned.keys.last(key).unwrap_or_else(|| {
                     self.scanned.later_parents.push((node, key));
                     NONE
@@ -437,12 +450,12 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn type_number(&mut self, name: String) -> Result<u32> {
-        if let Some(found) = self.type_numbers.get(name.as_str()) {
+    fn type_number(&mut self, name: &str) -> Result<u32> {
+        if let Some(found) = self.type_numbers.get(name) {
             return Ok(*found);
         }
         let found = number(self.scanned.custom_types.len())?;
-        self.scanned.custom_types.push(name.as_str().into());
+        self.scanned.custom_types.push(name.into());
         self.type_numbers.insert(name.into(), found);
         Ok(found)
     }
@@ -483,4 +496,27 @@ fn has_what_it_must(kind: Kind, object: &Object<'_>) -> bool {
         Kind::Compaction | Kind::BranchSummary => object.string("summary").is_some(),
         _ => true,
     }
+}
+
+/// Sums too large for a double are the largest one: JSON has no other numbers.
+fn finite(mut usage: Usage) -> Usage {
+    let largest = |number: &mut f64| {
+        *number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
+    };
+    for number in [
+        &mut usage.input,
+        &mut usage.output,
+        &mut usage.cache_read,
+        &mut usage.cache_write,
+        &mut usage.total_tokens,
+        &mut usage.cost.input,
+        &mut usage.cost.output,
+        &mut usage.cost.cache_read,
+        &mut usage.cost.cache_write,
+        &mut usage.cost.total,
+    ] {
+        largest(number);
+    }
+    usage.cache_write_1h.iter_mut().chain(usage.reasoning.iter_mut()).for_each(largest);
+    usage
 }

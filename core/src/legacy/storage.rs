@@ -8,6 +8,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
+use uuid::Uuid;
+
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::lines::Object;
@@ -90,7 +92,7 @@ impl LegacyStorage {
         tree: &Tree,
     ) -> Result<(Self, Legacy)> {
         let version = scanned.header.version;
-        let mut entries = EntryIndex::default();
+        let mut entries = EntryIndex::with_capacity(tree.order.len());
         let mut placed = Vec::with_capacity(tree.order.len());
         let mut stats = Stats { message_count: 0, usage: scanned.usage };
         let id_at = |placed: &[Placed], position: u32| -> Option<String> {
@@ -109,8 +111,8 @@ impl LegacyStorage {
             stats.message_count += u64::from(entry_type == EntryType::Message);
             let range = ranges.get(*number as usize).and_then(|range| tree.ranges.get(*range as usize));
             let place = EntryStructure {
-                id: new_id.hyphenated().to_string(),
-                parent_id: id_at(&placed, kept(node.parent)),
+                id: new_id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned(),
+                parent_id: None,
                 seq: position as u64 + 1,
                 timestamp: node.time,
                 entry_type,
@@ -123,7 +125,8 @@ impl LegacyStorage {
                 keeps: range.is_some(),
                 kind: node.kind,
             };
-            entries.push(place, locator)?;
+            let parent = kept(node.parent);
+            entries.push_under((parent != NONE).then_some(parent as usize), place, locator)?;
             placed.push(Placed {
                 new_id,
                 line: node.line,

@@ -176,7 +176,12 @@ pub(crate) struct Member<'a> {
     pub(crate) value: &'a str,
 }
 
-impl Member<'_> {
+impl<'a> Member<'a> {
+    /// What the key spells; the spelling itself if that holds a lone surrogate.
+    pub(crate) fn name(&self) -> Cow<'a, str> {
+        unescape(self.key).unwrap_or(Cow::Borrowed(self.key))
+    }
+
     pub(crate) fn is(&self, name: &str) -> bool {
         spells(self.key, name)
     }
@@ -204,11 +209,6 @@ impl<'a> Members<'a> {
     pub(crate) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         self.get(name).and_then(text_of)
     }
-
-    /// The number in field `name`.
-    pub(crate) fn number(&self, name: &str) -> Option<f64> {
-        self.get(name).and_then(number_of)
-    }
 }
 
 /// The text of field `name` of the object `text`.
@@ -219,7 +219,9 @@ pub(crate) fn get<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 fn spells(key: &str, name: &str) -> bool {
-    key == name || (key.contains('\\') && unescape(key).is_some_and(|key| key == name))
+    // A spelling with escapes is longer than what it spells.
+    key == name
+        || (key.len() > name.len() && key.contains('\\') && unescape(key).is_some_and(|key| key == name))
 }
 
 /// The string a JSON string `text` (with its quotes) spells; none for other JSON and lone surrogates.
@@ -557,7 +559,7 @@ fn scan_number(bytes: &[u8], start: usize) -> Result<usize, Fault> {
 }
 
 /// Scans a string from behind its opening quote; the offset behind its closing quote.
-fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> {
+pub(crate) fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> {
     loop {
         pos = plain_end(bytes, pos);
         match bytes.get(pos) {

@@ -21,6 +21,24 @@ pub struct Cost {
     pub total: f64,
 }
 
+impl Cost {
+    fn lenient(text: &str) -> Self {
+        let mut cost = Self::default();
+        for member in Members::of(text).unwrap_or_default().0 {
+            let number = number_of(member.value).unwrap_or(0.0);
+            match &*member.name() {
+                "input" => cost.input = number,
+                "output" => cost.output = number,
+                "cacheRead" => cost.cache_read = number,
+                "cacheWrite" => cost.cache_write = number,
+                "total" => cost.total = number,
+                _ => {}
+            }
+        }
+        cost
+    }
+}
+
 /// Tokens and costs of a request, or the sums of many. Counters are doubles, as in the files.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
@@ -66,26 +84,23 @@ impl Usage {
 
     /// The usage object in `text`; what is absent or no number counts 0. None if `text` is no object.
     pub(crate) fn lenient(text: &str) -> Option<Self> {
-        let fields = Members::of(text)?;
-        let cost = fields.get("cost").and_then(Members::of).unwrap_or_default();
-        let field = |name| fields.number(name).unwrap_or(0.0);
-        let costs = |name| cost.number(name).unwrap_or(0.0);
-        Some(Self {
-            input: field("input"),
-            output: field("output"),
-            cache_read: field("cacheRead"),
-            cache_write: field("cacheWrite"),
-            cache_write_1h: fields.number("cacheWrite1h"),
-            reasoning: fields.number("reasoning"),
-            total_tokens: field("totalTokens"),
-            cost: Cost {
-                input: costs("input"),
-                output: costs("output"),
-                cache_read: costs("cacheRead"),
-                cache_write: costs("cacheWrite"),
-                total: costs("total"),
-            },
-        })
+        // One pass: old files hold one such object in every second line. Of equal keys the last one counts.
+        let mut usage = Self::default();
+        for member in Members::of(text)?.0 {
+            let number = || number_of(member.value);
+            match &*member.name() {
+                "input" => usage.input = number().unwrap_or(0.0),
+                "output" => usage.output = number().unwrap_or(0.0),
+                "cacheRead" => usage.cache_read = number().unwrap_or(0.0),
+                "cacheWrite" => usage.cache_write = number().unwrap_or(0.0),
+                "cacheWrite1h" => usage.cache_write_1h = number(),
+                "reasoning" => usage.reasoning = number(),
+                "totalTokens" => usage.total_tokens = number().unwrap_or(0.0),
+                "cost" => usage.cost = Cost::lenient(member.value),
+                _ => {}
+            }
+        }
+        Some(usage)
     }
 
     /// The usage object in `text`, whole: every counter that is not optional must be a number.

@@ -45,21 +45,43 @@ impl<P> Default for EntryIndex<P> {
 }
 
 impl<P> EntryIndex<P> {
+    /// An index with room for so many entries.
+    pub(crate) fn with_capacity(entries: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(entries),
+            by_id: HashTable::with_capacity(entries),
+            hasher: RandomState::new(),
+        }
+    }
+
     /// Adds an entry behind the others; its parent must be there.
     pub(crate) fn push(&mut self, entry: EntryStructure, payload: P) -> Result<()> {
+        let parent = match &entry.parent_id {
+            None => None,
+            Some(id) => Some(self.position(id).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::MissingParent,
+                    format!("the parent '{id}' of entry '{}' does not exist", entry.id),
+                )
+                .with_id(id)
+            })?),
+        };
+        self.push_under(parent, entry, payload)
+    }
+
+    /// The same where the parent's place is known; the entry's own word for it is not looked at.
+    pub(crate) fn push_under(
+        &mut self,
+        parent: Option<usize>,
+        entry: EntryStructure,
+        payload: P,
+    ) -> Result<()> {
         let at = u32::try_from(self.entries.len()).ok().filter(|at| *at != NONE).ok_or_else(|| {
             Error::new(ErrorKind::TooLarge, "a session in memory holds at most 4,294,967,294 entries")
         })?;
-        let (parent, jump, depth) = match &entry.parent_id {
+        let (parent, jump, depth) = match parent {
             None => (NONE, at, 0),
-            Some(id) => {
-                let parent = self.position(id).ok_or_else(|| {
-                    Error::new(
-                        ErrorKind::MissingParent,
-                        format!("the parent '{id}' of entry '{}' does not exist", entry.id),
-                    )
-                    .with_id(id)
-                })?;
+            Some(parent) => {
                 let parent = self.node_at(parent);
                 (parent.at as u32, path::jump_of_child(&Structure(self), &parent)? as u32, parent.depth + 1)
             }

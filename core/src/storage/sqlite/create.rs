@@ -1,6 +1,7 @@
 //! Making a database file: complete under its final name, or not there at all.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::OpenFlags;
@@ -66,8 +67,17 @@ impl Draft {
         let failed = |error| fault("make the database", &self.target, error);
         sql.execute_batch("PRAGMA journal_mode = WAL").map_err(failed)?;
         sql.close().map_err(|(_, error)| failed(error))?;
-        let file = File::open(&self.path).and_then(|file| file.sync_all());
-        file.map_err(|error| Error::io("cannot sync the new file", error).with_path(&self.path))?;
+        let failed = |error| Error::io("cannot sync the new file", error).with_path(&self.path);
+        let file = File::open(&self.path).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        // SQLite says nothing when it cannot write the journal mode into the header.
+        let mut modes = [0; 2];
+        file.read_exact_at(&mut modes, 18).map_err(failed)?;
+        if modes != [2, 2] {
+            return Err(Error::new(ErrorKind::Io, "the new database's journal mode could not be written")
+                .with_path(&self.target)
+                .with_hint("nothing was made; look at the disk, which may be full"));
+        }
         std::fs::hard_link(&self.path, &self.target).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => exists(&self.target),
             _ => Error::io("cannot name the new file", error).with_path(&self.target),

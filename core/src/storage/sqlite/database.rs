@@ -54,6 +54,8 @@ struct State {
     /// Counts the changes of mode: a connection of an earlier one is not used again.
     generation: u64,
     in_use: usize,
+    /// How many wait for a connection to come back.
+    waiting: usize,
     closed: bool,
 }
 
@@ -154,7 +156,7 @@ impl Database {
                 Access::Create | Access::Write => (mode, Some(connection), Vec::new()),
             }
         };
-        let state = State { mode, writer, idle, generation: 0, in_use: 0, closed: false };
+        let state = State { mode, writer, idle, generation: 0, in_use: 0, waiting: 0, closed: false };
         let database = Database(Arc::new(Shared {
             path,
             access,
@@ -240,8 +242,10 @@ impl Database {
                 });
             }
             ctx.check()?;
+            state.waiting += 1;
             let wait = self.0.returned.wait_timeout(state, LOOK);
             state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
         }
     }
 
@@ -303,7 +307,9 @@ impl Database {
             return Ok(());
         }
         while state.in_use > 0 {
+            state.waiting += 1;
             state = self.0.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         let checkpoints = self.0.latched().is_none();
         self.0.close_all(&mut state, checkpoints)
@@ -470,6 +476,10 @@ impl Drop for Lease<'_> {
         let mut state = lock(&self.shared.state);
         state.in_use -= 1;
         let connection = self.connection.take();
+        if let Some(connection) = &connection {
+            // A context is the authority of one call and is kept by none.
+            connection.use_context(&Context::background());
+        }
         if self.place == Place::Writer {
             if connection.as_ref().is_some_and(|connection| !connection.sql().is_autocommit()) {
                 // A transaction that could not even be rolled back.
@@ -485,8 +495,12 @@ impl Drop for Lease<'_> {
             // Closed before the guard can be: it is counted as in use until here.
             drop(connection);
         }
+        // Waking costs a system call, and mostly nobody waits.
+        let is_awaited = state.waiting > 0;
         drop(state);
-        self.shared.returned.notify_all();
+        if is_awaited {
+            self.shared.returned.notify_all();
+        }
     }
 }
 
@@ -524,6 +538,12 @@ fn open_guarded(
     header::check(&bytes, path)?;
     let until = Instant::now() + busy_timeout;
     take(|| guard.lock_database(), path, until, ctx)?;
+    if access == Access::Read && !has_wal(path)? {
+        // Its last writer has just closed. Read in the ordinary way, the file would get a WAL again.
+        drop(guard);
+        let (seen, reader) = open_immutable(path, busy_timeout, ctx)?;
+        return Ok((Mode::Immutable(seen), reader));
+    }
     let purpose = match access {
         Access::Read => Purpose::Read,
         Access::Create | Access::Write => Purpose::Write(durability),

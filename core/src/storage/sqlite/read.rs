@@ -61,7 +61,7 @@ macro_rules! scan {
         )
     };
 }
-const ALL: [&str; 2] = [
+pub(super) const ALL: [&str; 2] = [
     scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2", "ASC"),
     scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2", "DESC"),
 ];

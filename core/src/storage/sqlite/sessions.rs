@@ -43,7 +43,8 @@ WHERE s.id = ?1 AND s.state = 0";
 
 pub(super) const SID: &str = "SELECT sid, storage_version FROM session_row WHERE id = ?1 AND state = 0";
 const HIDE: &str = "UPDATE session_row SET state = 2 WHERE id = ?1 AND state = 0";
-const HIDDEN: &str = "SELECT sid FROM session_row WHERE state = 2 LIMIT 1";
+// The first condition is the one by which SQLite sees that the partial index will do.
+const HIDDEN: &str = "SELECT sid FROM session_row WHERE state <> 0 AND state = 2 LIMIT 1";
 const DELETE_SESSION: &str = "DELETE FROM session_row WHERE sid = ?1 AND state = 2";
 const LISTS_OF: &str = "SELECT lid FROM list_row WHERE sid = ?1 LIMIT 1";
 const DELETE_LIST: &str = "DELETE FROM list_row WHERE lid = ?1";
@@ -58,8 +59,9 @@ const DELETE_VALUES: &str = "DELETE FROM value_row WHERE vid IN
 
 /// Every statement of this file that reads or writes a table whose size follows that of sessions.
 #[cfg(test)]
-pub(super) const STATEMENTS: [&str; 10] = [
+pub(super) const STATEMENTS: [&str; 11] = [
     ONE,
+    HIDDEN,
     SID,
     HIDE,
     LISTS_OF,

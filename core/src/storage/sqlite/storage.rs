@@ -1,6 +1,7 @@
 //! Storage of one session in a database.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -16,7 +17,7 @@ use crate::error::Result;
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::Clock;
 use crate::model::usage::{Stats, UsageRow};
-use crate::model::value::{Address, ListElement, StoredValue};
+use crate::model::value::{Address, ListElement, StoredValue, reserved};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
 use crate::sql::{Rows, SqlValue};
@@ -33,8 +34,56 @@ pub(crate) struct SqliteStorage {
     mode: OpenMode,
     /// Nodes that earlier commits met; only this storage writes the session.
     nodes: Mutex<RefCell<Nodes>>,
+    tips: Tips,
     /// Held for reading by every commit: closing waits for those that were admitted.
     closed: RwLock<bool>,
+}
+
+/// Tips that this storage committed, so that an append need not read the one it just wrote.
+///
+/// Only the writer of the session remembers, and it forgets before each commit what that commit changes:
+/// while a commit is in flight its tips are read from the database, so no reader sees one out of its time.
+#[derive(Default)]
+struct Tips(Mutex<HashMap<Address, StoredValue>>);
+
+impl Tips {
+    /// How many tips are remembered.
+    const LIMIT: usize = 64;
+
+    fn get(&self, address: &Address) -> Option<StoredValue> {
+        if address.namespace() != reserved::BRANCH_TIP {
+            return None;
+        }
+        lock(&self.0).get(address).cloned()
+    }
+
+    fn forget(&self, writes: &[Write]) {
+        let mut tips = lock(&self.0);
+        for write in writes {
+            if let Write::SetValue(address, _) | Write::DeleteValue(address) = write {
+                tips.remove(address);
+            }
+        }
+    }
+
+    fn remember(&self, writes: &[Write], first_seq: u64) {
+        let mut tips = lock(&self.0);
+        for (seq, write) in (first_seq..).zip(writes) {
+            match write {
+                Write::SetValue(address, value) if address.namespace() == reserved::BRANCH_TIP => {
+                    if tips.len() >= Self::LIMIT {
+                        tips.clear();
+                    }
+                    let stored = StoredValue { address: address.clone(), value: value.clone(), seq };
+                    tips.insert(address.clone(), stored);
+                }
+                Write::DeleteValue(address) => {
+                    tips.remove(address);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 impl SqliteStorage {
@@ -59,6 +108,7 @@ impl SqliteStorage {
             max_payload,
             mode,
             nodes: Mutex::default(),
+            tips: Tips::default(),
             closed: RwLock::new(false),
         })
     }
@@ -100,7 +150,9 @@ impl SqliteStorage {
         if !writes.is_empty() {
             writing.apply(writes, first_seq, timestamp)?;
             writing.finish(&before, &stats, next_seq, timestamp)?;
+            self.tips.forget(writes);
             self.database.finish(transaction, writer, "commit to the database")?;
+            self.tips.remember(writes, first_seq);
             writing.committed();
         }
         Ok(CommitResult { first_seq, seqs: (first_seq..next_seq).collect(), timestamp, stats })
@@ -113,6 +165,11 @@ impl Reads for SqliteStorage {
     }
 
     fn get_value(&self, address: &Address, ctx: &Context) -> Result<Option<StoredValue>> {
+        if let Some(tip) = self.tips.get(address) {
+            ctx.check()?;
+            let _admitted = self.admitted()?;
+            return Ok(Some(tip));
+        }
         self.read(ctx, |view| view.get_value(address))
     }
 

@@ -166,3 +166,30 @@ fn rare_types_are_found_without_reading_the_session() {
     let none = EntryScan { entry_type: Some(EntryType::Compaction), ..EntryScan::default() };
     assert!(kept.storage.scan_entries(&none, &ctx()).unwrap().is_empty());
 }
+
+#[test]
+fn a_page_of_a_session_costs_the_same_wherever_it_begins() {
+    let kept = Kept::new();
+    fill(&kept, 3000, 40);
+    let page = |from_seq| EntryScan { from_seq: Some(from_seq), limit: Some(256), ..EntryScan::default() };
+    let cost = |from_seq| {
+        let steps = |connection: &super::super::connection::Connection| {
+            connection
+                .prepared(super::super::read::ALL[0])
+                .unwrap()
+                .get_status(rusqlite::StatementStatus::VmStep)
+        };
+        kept.database
+            .read(&ctx(), |connection| {
+                let sid = super::super::sessions::find(connection, "s")?;
+                let before = steps(connection);
+                let found = View { connection, sid }.scan_entries(&page(from_seq), &ctx())?;
+                assert_eq!(found.len(), 256);
+                Ok(steps(connection) - before)
+            })
+            .unwrap()
+    };
+    let first = cost(0);
+    assert!(first > 256);
+    assert_eq!((cost(2000), cost(5000)), (first, first));
+}

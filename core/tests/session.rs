@@ -305,8 +305,8 @@ fn a_payload_over_256_mib_and_a_commit_over_1_gib_are_refused() {
     let error = pisession::Json::parse(" ".repeat(MAX_PAYLOAD + 1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
     // One text, shared by all the writes.
-    let large = json(&format!("\"{}\"", "x".repeat(128 << 20)));
-    let writes = vec![Write::AppendList(address("large"), large); 9];
+    let large = json(&format!("\"{}\"", "x".repeat(8 << 20)));
+    let writes = vec![Write::AppendList(address("large"), large); 128];
     on_every_session(|session| {
         let error = session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &background()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge);

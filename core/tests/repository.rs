@@ -183,6 +183,8 @@ fn sessions_are_listed_and_keep_what_they_hold_across_close_and_open() {
             id: Some("second".to_owned()),
             parent_session_id: Some("parent".to_owned()),
             cwd: Some("/some/folder".to_owned()),
+            created_at: Some(1_700_000_000_123),
+            legacy_parent_session_path: Some("/old/file.jsonl".to_owned()),
         };
         let second = repository.create(&options, &ctx()).unwrap();
         for state in ["open", "closed"] {

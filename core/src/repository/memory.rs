@@ -74,21 +74,12 @@ impl MemoryRepository {
 
 impl Backend for MemoryRepository {
     fn create(&self, options: &CreateOptions, _ctx: &Context) -> Result<Session> {
-        let id = options.id.clone().unwrap_or_else(|| self.options.session_ids().next(None));
-        let created_at = options.created_at.unwrap_or_else(|| self.options.clock.now());
+        let metadata = options.metadata(&self.options);
+        let id = metadata.id.clone();
         let mut sessions = self.sessions();
         if sessions.contains_key(&id) {
             return Err(session_exists(&id));
         }
-        let metadata = SessionMetadata {
-            id: id.clone(),
-            created_at,
-            storage_version: 1,
-            cwd: options.cwd.clone(),
-            parent_session_id: options.parent_session_id.clone(),
-            legacy_parent_session_path: options.legacy_parent_session_path.clone(),
-            path: None,
-        };
         let mut kept = Kept { metadata, state: Arc::default(), writer: Weak::new(), open: Vec::new() };
         let session = self.session(&mut kept, OpenMode::ReadWrite)?;
         sessions.insert(id, kept);

@@ -76,6 +76,21 @@ pub struct CreateOptions {
     pub legacy_parent_session_path: Option<String>,
 }
 
+impl CreateOptions {
+    /// What the new session will say of itself, in a repository that works so.
+    pub(crate) fn metadata(&self, repository: &RepositoryOptions) -> SessionMetadata {
+        SessionMetadata {
+            id: self.id.clone().unwrap_or_else(|| repository.session_ids().next(None)),
+            created_at: self.created_at.unwrap_or_else(|| repository.clock.now()),
+            storage_version: 1,
+            cwd: self.cwd.clone(),
+            parent_session_id: self.parent_session_id.clone(),
+            legacy_parent_session_path: self.legacy_parent_session_path.clone(),
+            path: None,
+        }
+    }
+}
+
 /// May the session be written?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenMode {

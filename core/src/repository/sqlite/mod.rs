@@ -83,15 +83,7 @@ impl SqliteRepository {
 impl Backend for SqliteRepository {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
         self.shared.process.check()?;
-        let metadata = SessionMetadata {
-            id: options.id.clone().unwrap_or_else(|| self.shared.options.session_ids().next(None)),
-            created_at: options.created_at.unwrap_or_else(|| self.shared.options.clock.now()),
-            storage_version: 1,
-            cwd: options.cwd.clone(),
-            parent_session_id: options.parent_session_id.clone(),
-            legacy_parent_session_path: options.legacy_parent_session_path.clone(),
-            path: None,
-        };
+        let metadata = options.metadata(&self.shared.options);
         match &self.place {
             Place::Folder(folder) => folder.create(&self.shared, metadata, options.id.is_some(), ctx),
             Place::Container(container) => container.create(&self.shared, metadata, ctx),

@@ -66,7 +66,10 @@ fn database_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
                 message(number)?.as_str()
             ])?;
         }
-        transaction.execute("UPDATE session SET next_seq = ?1, message_count = ?2", [size + 1, size])?;
+        transaction.execute(
+            "UPDATE session SET next_seq = ?1, message_count = ?2",
+            [i64::try_from(size + 1)?, i64::try_from(size)?],
+        )?;
         transaction.commit()?;
         connection.pragma_update(None, "wal_checkpoint", "truncate")?;
         connection.close().map_err(|(_, error)| error)?;
@@ -99,6 +102,7 @@ pub(crate) fn count(size: u64, durability: Durability) -> Result<Took, Failure> 
     let rounds = commits(durability);
     let start = Instant::now();
     for round in 0..rounds {
+        let seq = i64::try_from(size + round)?;
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let count: String = connection
             .prepare_cached("SELECT value FROM value WHERE namespace = 'bench' AND key = 'counter'")?
@@ -108,8 +112,8 @@ pub(crate) fn count(size: u64, durability: Durability) -> Result<Took, Failure> 
             .prepare_cached(
                 "UPDATE value SET seq = ?1, value = ?2 WHERE namespace = 'bench' AND key = 'counter'",
             )?
-            .execute(params![size + round, (count + 1).to_string()])?;
-        connection.prepare_cached("UPDATE session SET next_seq = ?1")?.execute([size + round + 1])?;
+            .execute(params![seq, (count + 1).to_string()])?;
+        connection.prepare_cached("UPDATE session SET next_seq = ?1")?.execute([seq + 1])?;
         connection.prepare_cached("COMMIT")?.execute([])?;
     }
     Ok(Took::new(start.elapsed(), rounds))

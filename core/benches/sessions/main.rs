@@ -68,7 +68,7 @@ fn table(word: &str) -> Result<(), Failure> {
         Ok(sizes) => sizes.split(',').map(str::parse).collect::<Result<_, _>>()?,
         Err(_) => vec![1_000, 100_000, 1_000_000],
     };
-    println!("{:<34} {:>9} {:>12} {:>9}  {:<30} aim", "case", "size", "took", "peak", "ratio");
+    println!("{:<34} {:>9} {:>12} {:>9}  {:<52} aim", "case", "size", "took", "peak", "ratio");
     for case in cases::ALL.iter().filter(|case| case.name.contains(word)) {
         let largest = sizes.iter().max().copied().unwrap_or_default();
         let wanted = case
@@ -86,10 +86,14 @@ fn table(word: &str) -> Result<(), Failure> {
             let ratios: Vec<String> = rows[1..]
                 .iter()
                 .map(|(side, other)| format!("{:.2}x {side}", ours.nanos / other.nanos))
-                .chain(first.map(|first| format!("{:.2}x smallest", ours.nanos / first.nanos)))
+                .chain(
+                    first
+                        .filter(|_| case.per_operation)
+                        .map(|first| format!("{:.2}x smallest", ours.nanos / first.nanos)),
+                )
                 .collect();
             println!(
-                "{:<34} {size:>9} {:>12} {:>7.1}M  {:<30} {}",
+                "{:<34} {size:>9} {:>12} {:>7.1}M  {:<52} {}",
                 case.name,
                 readable(ours.nanos),
                 ours.peak_kib as f64 / 1024.0,

@@ -12,10 +12,13 @@ use crate::Failure;
 
 /// A message of about 1 KiB, different for each number.
 pub(crate) fn message(number: u64) -> Result<Json, Failure> {
-    let text: String = (0..)
-        .map(|word: u64| format!("word{} ", number.wrapping_mul(31).wrapping_add(word) % 9973))
-        .take(112)
-        .collect();
+    let mut text = String::new();
+    for word in 0.. {
+        text += &format!("word{} ", number.wrapping_mul(31).wrapping_add(word) % 9973);
+        if text.len() >= 960 {
+            break;
+        }
+    }
     Ok(Json::parse(format!(r#"{{"role":"user","content":"{}","timestamp":{number}}}"#, &text[..960]))?)
 }
 

@@ -19,7 +19,10 @@ import threading
 from pathlib import Path
 
 STRANGERS = ("peek", "copy", "outside")
-PEEK = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM session').fetchall(); c.close()"
+PEEK = (
+    "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+    "c.execute('SELECT * FROM session').fetchall(); c.close()"
+)
 
 
 def peek(path: Path) -> None:

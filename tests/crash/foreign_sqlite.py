@@ -94,6 +94,7 @@ def main() -> int:
         problem = check(stranger, 300)
         failures += problem is not None
         print(f"{number + 1}/{rounds} {stranger}: {problem or 'ok'}")
+    print(f"{rounds - failures} passed, {failures} failed")
     return 1 if failures else 0
 
 

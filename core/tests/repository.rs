@@ -657,7 +657,10 @@ fn what_a_crash_left_is_swept_at_the_next_create() {
     let made = [
         place.path.join("open.sqlite.0123456789ab.new"),
         place.path.join("backup.db.0123456789ab.new"),
+        // Not ours, or what may still be wanted.
         place.path.join("notes.txt"),
+        place.path.join("Cargo.lock"),
+        place.path.join("moved.sqlite-wal"),
     ];
     for path in &made {
         fs::write(path, "kept").unwrap();
@@ -746,7 +749,7 @@ fn creating_one_id_from_many_threads_has_one_winner() {
 }
 
 #[test]
-fn listing_goes_on_while_sessions_come_and_go() {
+fn listing_and_reading_go_on_while_sessions_come_and_go() {
     for place in on_disk() {
         let repository = place.repository();
         create_closed(&repository, "stays");
@@ -768,6 +771,14 @@ fn listing_goes_on_while_sessions_come_and_go() {
                 );
                 let problems: Vec<_> = listed.iter().filter_map(|l| l.problem.as_ref()).collect();
                 assert!(problems.is_empty(), "{}: {problems:?}", place.name);
+                for metadata in listed.iter().filter_map(|listing| listing.metadata.as_ref()) {
+                    match repository.open_read_only(metadata, &ctx()) {
+                        Ok(reader) => reader.close(&ctx()).unwrap(),
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::UnknownSession, "{}: {error}", place.name);
+                        }
+                    }
+                }
             }
             churn.join().unwrap();
         });

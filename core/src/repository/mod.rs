@@ -262,7 +262,8 @@ impl Repository {
     /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value.
     ///
     /// # Errors
-    /// [`SessionExists`](ErrorKind::SessionExists), [`InvalidId`](ErrorKind::InvalidId).
+    /// [`SessionExists`](ErrorKind::SessionExists); [`InvalidId`](ErrorKind::InvalidId) for an id that is
+    /// empty, holds U+0000, or is too long for a file name.
     pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
         self.process.check()?;
         ctx.check()?;
@@ -336,7 +337,8 @@ impl Repository {
     /// Deletes a session that is open nowhere.
     ///
     /// # Errors
-    /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession).
+    /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession),
+    /// [`AmbiguousSession`](ErrorKind::AmbiguousSession); what is no session is never deleted.
     pub fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
         self.process.check()?;
         ctx.check()?;

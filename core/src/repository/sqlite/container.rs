@@ -10,7 +10,9 @@ use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
 use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
-use crate::repository::sqlite::{PAUSE, Shared, file_at, is_same_file, listing, lock_session, outside};
+use crate::repository::sqlite::{
+    PAUSE, Shared, file_at, is_same_file, listing, lock_session, outside, steadily,
+};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -24,7 +26,7 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::default() }
+        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::of(LOCK) }
     }
 
     /// The lock of a session. In a session's own file, opened as a container, it is the one beside the file:
@@ -129,13 +131,19 @@ impl Container {
         {
             return Err(outside(path, &self.path));
         }
-        let lock = match mode {
-            OpenMode::ReadOnly => None,
+        match mode {
+            OpenMode::ReadOnly => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
             OpenMode::ReadWrite => {
                 self.check_known(shared, id, ctx)?;
-                Some(self.lock(shared, id, &lock_path)?)
+                let lock = self.lock(shared, id, &lock_path)?;
+                self.open_here(shared, id, Some(lock), ctx)
             }
-        };
+        }
+    }
+
+    /// Opens a session: for writing with its lock, else for reading.
+    fn open_here(&self, shared: &Shared, id: &str, lock: Option<FileLock>, ctx: &Context) -> Result<Session> {
+        let mode = if lock.is_some() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
         let in_use = self.in_use(shared, id, mode, ctx)?;
         match in_use.database().session(id, ctx)? {
             Some(stored) => shared.session(in_use, self.here(stored.metadata), mode, lock, ctx),

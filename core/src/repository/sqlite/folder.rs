@@ -14,9 +14,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, encode, with_ending};
+use crate::repository::lock::FileLock;
 use crate::repository::sqlite::databases::FileId;
 use crate::repository::sqlite::sweep::Sweep;
-use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_session, outside};
+use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_session, outside, steadily};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -43,7 +44,7 @@ struct Version {
 
 impl Folder {
     pub(crate) fn new(root: PathBuf) -> Self {
-        Self { root, sweep: Sweep::default(), known: Mutex::default() }
+        Self { root, sweep: Sweep::of(".sqlite.lock"), known: Mutex::default() }
     }
 
     fn file_of(&self, id: &str) -> Result<PathBuf> {
@@ -83,21 +84,33 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Session> {
         let path = self.locate(shared, id, path, ctx)?;
-        let unknown = || unknown_session(id).with_path(&path);
-        let mut file = session_file(&path)?.ok_or_else(unknown)?;
         let lock = match mode {
-            OpenMode::ReadOnly => None,
-            OpenMode::ReadWrite => {
-                let lock = lock_session(id, &with_ending(&path, LOCK))?;
-                // Looked at again under the lock: it may be gone or replaced.
-                file = session_file(&path)?.ok_or_else(unknown)?;
-                Some(lock)
+            OpenMode::ReadOnly => return steadily(&path, || self.open_at(shared, id, &path, None, ctx)),
+            OpenMode::ReadWrite if session_file(&path)?.is_none() => {
+                return Err(unknown_session(id).with_path(&path));
             }
+            OpenMode::ReadWrite => lock_session(id, &with_ending(&path, LOCK))?,
         };
-        let in_use = shared.database(&path, file, mode, ctx)?;
+        // Under the lock it is looked at again: it may be gone or replaced.
+        self.open_at(shared, id, &path, Some(lock), ctx)
+    }
+
+    /// Opens the session in that file: for writing with its lock, else for reading.
+    fn open_at(
+        &self,
+        shared: &Shared,
+        id: &str,
+        path: &Path,
+        lock: Option<FileLock>,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let mode = if lock.is_some() { OpenMode::ReadWrite } else { OpenMode::ReadOnly };
+        let unknown = || unknown_session(id).with_path(path);
+        let file = session_file(path)?.ok_or_else(unknown)?;
+        let in_use = shared.database(path, file, mode, ctx)?;
         match in_use.database().session(id, ctx)? {
             Some(stored) => {
-                let metadata = SessionMetadata { path: Some(path), ..stored.metadata };
+                let metadata = SessionMetadata { path: Some(path.to_owned()), ..stored.metadata };
                 shared.session(in_use, metadata, mode, lock, ctx)
             }
             None => in_use.close().and(Err(unknown())),
@@ -107,6 +120,7 @@ impl Folder {
     pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
         let path = self.locate(shared, id, None, ctx)?;
         let _lock = lock_session(id, &with_ending(&path, LOCK))?;
+        // Looked at again under the lock, as in `open`.
         let unknown = || unknown_session(id).with_path(&path);
         let file = session_file(&path)?.ok_or_else(unknown)?;
         // Only what is that session is deleted.

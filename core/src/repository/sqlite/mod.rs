@@ -33,6 +33,8 @@ use folder::Folder;
 const CONTAINER_ENDINGS: [&str; 3] = [".sqlite", ".sqlite3", ".db"];
 /// How long to wait before a lock that is taken or a file that is being made is looked at again.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How often a file is opened for reading that changes while it is opened.
+const ATTEMPTS: usize = 16;
 
 pub(crate) struct SqliteRepository {
     place: Place,
@@ -149,7 +151,11 @@ impl Shared {
                 OpenMode::ReadWrite => Access::Write,
                 OpenMode::ReadOnly => Access::Read,
             };
-            self.open_database(path, access, ctx)
+            let database = self.open_database(path, access, ctx)?;
+            match fs::metadata(path) {
+                Ok(there) if FileId::from(&there) == file => Ok(database),
+                _ => database.close().and(Err(replaced(path))),
+            }
         })
     }
 
@@ -172,10 +178,12 @@ impl Shared {
                 looked => return looked,
             }
         }
-        let database = self.open_database(path, Access::Read, ctx)?;
-        let looked = look(&database)?;
-        database.close()?;
-        Ok(looked)
+        steadily(path, || {
+            let database = self.open_database(path, Access::Read, ctx)?;
+            let looked = look(&database)?;
+            database.close()?;
+            Ok(looked)
+        })
     }
 
     /// Takes the lock that reserves a new id. `exists` tells whether a session of that id is there.
@@ -278,6 +286,30 @@ fn file_at(path: &Path) -> Result<Option<fs::Metadata>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::io("cannot look at", error).with_path(path)),
     }
+}
+
+/// Runs `look`, which opens a file that others may be closing or deleting at this very moment: what lies
+/// beside it then goes between two of its steps. Run again, as long as the file is there.
+fn steadily<T>(path: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
+    for _ in 0..ATTEMPTS {
+        match look() {
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::FileChanged) => {
+                if file_at(path)?.is_none() {
+                    return Err(Error::new(ErrorKind::UnknownSession, "the session was deleted meanwhile")
+                        .with_path(path));
+                }
+            }
+            looked => return looked,
+        }
+        std::thread::sleep(PAUSE);
+    }
+    look()
+}
+
+fn replaced(path: &Path) -> Error {
+    Error::new(ErrorKind::FileChanged, "the file was replaced while it was opened")
+        .with_path(path)
+        .with_hint("open the session again")
 }
 
 /// Whether both paths lead to one file.

@@ -1,6 +1,5 @@
 //! What crashes left, cleared away at a later `create`: only what is provably abandoned, its lock being free.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -13,11 +12,20 @@ use crate::repository::lock::FileLock;
 /// names: making n sessions costs n, not n².
 const SHARE: usize = 16;
 
-/// When the next sweep is due, in creates.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep(Mutex<usize>);
+/// Sweeps a folder now and then.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    /// How the lock files that are ours end there. Others are nobody's business: `Cargo.lock` is one.
+    locks: &'static str,
+    /// When the next sweep is due, in creates.
+    due: Mutex<usize>,
+}
 
 impl Sweep {
+    pub(crate) fn of(locks: &'static str) -> Self {
+        Self { locks, due: Mutex::new(0) }
+    }
+
     /// Sweeps the folder if that is due. What cannot be swept stays and harms nothing.
     pub(crate) fn run(&self, folder: &Path) {
         self.run_with(folder, || Ok(()));
@@ -25,7 +33,7 @@ impl Sweep {
 
     /// The same; `more` is done first.
     pub(crate) fn run_with(&self, folder: &Path, more: impl FnOnce() -> io::Result<()>) {
-        let mut left = match self.0.try_lock() {
+        let mut left = match self.due.try_lock() {
             Ok(left) => left,
             Err(TryLockError::Poisoned(left)) => left.into_inner(),
             // Somebody else is at it.
@@ -35,7 +43,7 @@ impl Sweep {
             *left -= 1;
             return;
         }
-        match more().and_then(|()| sweep(folder)) {
+        match more().and_then(|()| sweep(folder, self.locks)) {
             Ok(names) => *left = names / SHARE,
             Err(error) => {
                 tracing::debug!(%error, path = %folder.display(), "a folder could not be swept");
@@ -45,25 +53,45 @@ impl Sweep {
 }
 
 /// The number of names found.
-fn sweep(folder: &Path) -> io::Result<usize> {
-    let mut names = HashSet::new();
+fn sweep(folder: &Path, locks: &str) -> io::Result<usize> {
+    let mut found = 0;
     for entry in fs::read_dir(folder)? {
-        if let Ok(name) = entry?.file_name().into_string() {
-            names.insert(name);
-        }
-    }
-    for name in &names {
-        // A database's own side files are swept only where the database is gone.
-        if side_file_of(name).is_some_and(|database| names.contains(database)) {
-            continue;
-        }
-        if let Some(guard) = guard_of(name)
-            && let Err(error) = sweep_file(folder, name, &guard)
-        {
+        found += 1;
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        let swept = match target_of_draft(&name) {
+            Some(target) if target.ends_with(SESSION) => sweep_draft(folder, &name, target),
+            None if name.ends_with(locks) => sweep_lock(folder, &name),
+            _ => Ok(()),
+        };
+        if let Err(error) = swept {
             tracing::debug!(%error, name, "a file that looks abandoned could not be removed");
         }
     }
-    Ok(names.len())
+    Ok(found)
+}
+
+fn sweep_draft(folder: &Path, name: &str, target: &str) -> io::Result<()> {
+    match FileLock::take_abandoned(&folder.join(format!("{target}{LOCK}")), true)? {
+        Some(_lock) if !is_being_made(folder, name)? => remove(&folder.join(name)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes a lock file whose holder died, and the side files of a database that it was deleting.
+fn sweep_lock(folder: &Path, name: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    let Some(lock) = FileLock::take_abandoned(&path, false)? else { return Ok(()) };
+    let database = name.strip_suffix(LOCK).filter(|database| database.ends_with(SESSION));
+    if let Some(database) = database
+        && !folder.join(database).try_exists()?
+    {
+        for ending in SIDE_FILES {
+            remove(&folder.join(format!("{database}{ending}")))?;
+        }
+    }
+    // Its file goes with it.
+    drop(lock);
+    Ok(())
 }
 
 /// Removes what making the file at `target` left. Its lock is held by the caller.
@@ -105,31 +133,4 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
     }
-}
-
-/// The database whose side file has this name.
-fn side_file_of(name: &str) -> Option<&str> {
-    SIDE_FILES.iter().find_map(|ending| name.strip_suffix(ending)).filter(|name| name.ends_with(SESSION))
-}
-
-/// The lock whose holder may be using the file of this name; none if it is not one to be swept.
-fn guard_of(name: &str) -> Option<String> {
-    if name.ends_with(LOCK) {
-        return Some(name.to_owned());
-    }
-    let database = side_file_of(name).or_else(|| target_of_draft(name))?;
-    Some(format!("{database}{LOCK}"))
-}
-
-fn sweep_file(folder: &Path, name: &str, guard: &str) -> io::Result<()> {
-    let is_lock = name == guard;
-    let Some(lock) = FileLock::take_abandoned(&folder.join(guard), !is_lock)? else { return Ok(()) };
-    // Looked at again under the lock: a database may have come for the side file.
-    let has_database = side_file_of(name).is_some_and(|database| folder.join(database).exists());
-    if !is_lock && !has_database && !is_being_made(folder, name)? {
-        remove(&folder.join(name))?;
-    }
-    // Its file goes with it.
-    drop(lock);
-    Ok(())
 }

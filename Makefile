@@ -32,9 +32,10 @@ test: develop
 	@VENV="$(VENV)" ROUNDS="$(ROUNDS)" $(VENV)/bin/python tests/run
 
 soak: ROUNDS = 500
-soak:
+soak: develop
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --durability power
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --durability process
+	@$(VENV)/bin/python tests/crash/foreign_sqlite.py $(ROUNDS)
 
 bench:
 	cargo bench

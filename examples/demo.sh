@@ -38,6 +38,12 @@ say "A C program and a Python program take turns on one new session, at the same
 turns=5
 "$venv/bin/python" examples/python/notebook.py sqlite:demo/sessions notebook $turns &
 python=$!
+# C is up in no time; it waits until Python has made the session, so that the turns mix.
+tries=0
+while [ ! -e demo/sessions/notebook.sqlite ] && [ $tries -lt 100 ]; do
+    tries=$((tries + 1))
+    sleep 0.02
+done
 demo/notebook sqlite:demo/sessions notebook $turns
 wait $python
 

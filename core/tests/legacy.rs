@@ -59,6 +59,18 @@ fn memory() -> Repository {
     open_repository("memory:", RepositoryOptions::default()).unwrap()
 }
 
+/// One of each kind of repository there is, each in a folder that lives as long as it.
+fn repositories() -> Vec<(tempfile::TempDir, Repository)> {
+    let kinds = ["memory:", "sqlite:{}/folder", "sqlite:{}/one.sqlite"];
+    let open = |uri: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let uri = uri.replace("{}", folder.path().to_str().unwrap());
+        let repository = open_repository(&uri, RepositoryOptions::default()).unwrap();
+        (folder, repository)
+    };
+    kinds.into_iter().map(open).collect()
+}
+
 fn salvage() -> ImportOptions {
     ImportOptions { salvage: true, ..ImportOptions::default() }
 }
@@ -256,6 +268,47 @@ fn entries_become_what_the_table_says() {
 }
 
 #[test]
+fn leaf_records_move_the_tip_to_their_target_and_nowhere_else() {
+    let leaf = |target: &str| {
+        format!(
+            r#"{{"type":"leaf","id":"l1","parentId":"b2","timestamp":"2026-03-01T10:00:03Z","targetId":{target}}}"#
+        )
+    };
+    let (b1, b2) = (message("b1", None, 1), message("b2", Some("b1"), 2));
+    for (target, tip) in [("\"b1\"", Some("b1")), ("null", None), ("\"nowhere\"", Some("b2"))] {
+        let session = Old::of(&[&b1, &b2, &leaf(target)]).open();
+        let found = session.branches(&ctx()).unwrap()[0].tip_id.clone();
+        let ids: BTreeMap<String, String> =
+            session.legacy().unwrap().ids().map(|(old, new)| (new, old.to_owned())).collect();
+        assert_eq!(found.map(|id| ids[&id].as_str()), tip, "{target}");
+    }
+}
+
+#[test]
+fn usage_is_summed_leniently_and_stays_a_number() {
+    let usage = |usage: &str| {
+        format!(
+            r#"{{"type":"usage","id":"u","parentId":null,"timestamp":"2026-03-01T10:00:01Z","usage":{usage}}}"#
+        )
+    };
+    let cases = [
+        (r#"{"input":1,"cost":{"total":0.5}}"#, 1.0, 0.5),
+        (r#"{"input":"1","cost":7}"#, 0.0, 0.0),
+        (r#"{"input":1,"input":2,"cost":{"total":1},"cost":{}}"#, 2.0, 0.0),
+        (r#"{"input":1e999}"#, f64::MAX, 0.0),
+        ("null", 0.0, 0.0),
+    ];
+    for (text, input, total) in cases {
+        let old = Old::of(&[&usage(text)]);
+        let stats = old.open().stats(&ctx()).unwrap();
+        assert_eq!((stats.usage.input, stats.usage.cost.total), (input, total), "{text}");
+        let repository = memory();
+        import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+        assert_eq!(repository.open("old", &ctx()).unwrap().stats(&ctx()).unwrap(), stats, "{text}");
+    }
+}
+
+#[test]
 fn ids_are_the_same_at_every_open_and_carry_the_time() {
     let old = Old::of(&[&message("b1", None, 1), &message("b2", Some("b1"), 2)]);
     let first: Vec<String> = entries(&old.open()).into_iter().map(|entry| entry.id).collect();
@@ -380,10 +433,15 @@ fn unreadable_header_time_is_the_first_entrys_or_the_files() {
 
 #[test]
 fn a_copy_is_a_new_session_that_can_be_written() {
+    for (_folder, repository) in repositories() {
+        copies(&repository);
+    }
+}
+
+fn copies(repository: &Repository) {
     let label = r#"{"type":"label","id":"c1","parentId":"b2","timestamp":"2026-03-01T10:00:03.000Z","targetId":"b1","label":"start"}"#;
     let old = Old::of(&[&message("b1", None, 1), &message("b2", Some("b1"), 2), label]);
     let bytes = std::fs::read(&old.path).unwrap();
-    let repository = memory();
     let options = OpenFileOptions { legacy: LegacyPolicy::Copy(repository.clone()), ..Default::default() };
     let copy = open_file(&old.path, &options, &ctx()).unwrap();
     assert_ne!(copy.id(), "old");
@@ -404,10 +462,15 @@ fn a_copy_is_a_new_session_that_can_be_written() {
 
 #[test]
 fn importing_twice_adds_nothing() {
+    for (_folder, repository) in repositories() {
+        imports_once(&repository);
+    }
+}
+
+fn imports_once(repository: &Repository) {
     let usage = r#"{"type":"usage","id":"u1","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z","usage":{"input":5,"cost":{"total":0.25}}}"#;
     let old = Old::of(&[&message("b1", None, 1), usage]);
-    let repository = memory();
-    let first = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+    let first = import_file(&old.path, repository, &ImportOptions::default(), &ctx()).unwrap();
     assert_eq!((first.session_id(), first.added, first.entries), ("old", true, 1));
     assert_eq!(first.session.created_at, TIME);
     let session = repository.open("old", &ctx()).unwrap();
@@ -416,7 +479,7 @@ fn importing_twice_adds_nothing() {
     let stats = session.stats(&ctx()).unwrap();
     assert_eq!((stats.usage.input, stats.usage.cost.total), (5.0, 0.25));
     session.close(&ctx()).unwrap();
-    let again = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+    let again = import_file(&old.path, repository, &ImportOptions::default(), &ctx()).unwrap();
     assert_eq!((again.session_id(), again.added, again.entries), ("old", false, 1));
     let session = repository.open("old", &ctx()).unwrap();
     assert_eq!(session.stats(&ctx()).unwrap(), stats);
@@ -566,9 +629,10 @@ fn pending_assistant_messages_are_taken_as_they_are() {
     let old = Old::of(&[&line]);
     let session = old.open();
     assert_eq!(session.legacy().unwrap().warnings[0].kind, WarningKind::PendingAssistant);
-    let repository = memory();
-    import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
-    assert_eq!(content(&repository.open("old", &ctx()).unwrap()), content(&session));
+    for (_folder, repository) in repositories() {
+        import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+        assert_eq!(content(&repository.open("old", &ctx()).unwrap()), content(&session));
+    }
 }
 
 #[test]
@@ -711,8 +775,6 @@ fn one_of_everything() -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
-
     #[test]
     fn arbitrary_bytes_never_panic(
         version in prop::sample::select(vec!["1", "2", "3", "9"]),

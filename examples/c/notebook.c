@@ -198,8 +198,10 @@ int main(int argc, char **argv) {
     code = pi_repository_open(argv[1], PI_NUL, NULL, &repository, NULL, &error);
     if (code < 0)
         failed("open the repository", code, error);
-    for (turn = 0; code == PI_OK && turn < turns; turn++)
+    for (turn = 0; code == PI_OK && turn < turns; turn++) {
         code = run_turn(repository, argv[2]);
+        pause_a_little(); /* the others' chance to take theirs */
+    }
     pi_repository_free(repository);
     return code < 0 ? 1 : 0;
 }

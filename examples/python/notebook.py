@@ -28,6 +28,7 @@ def main() -> int:
         for turn in range(1, turns + 1):
             with open_session(repository, session_id) as session:
                 take_turn(session, turn)
+            time.sleep(0.05)  # the others' chance to take theirs
     return 0
 
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeAlias, final
 
+from ._errors import Error
 from ._tuples import (
     CommitTuple,
     EntryQuery,
@@ -27,6 +28,8 @@ __all__ = [
     "Repository",
     "Session",
     "__version__",
+    "begin_exit",
+    "finish_exit",
     "open_repository",
     "set_main_thread",
     "write_json",
@@ -38,6 +41,8 @@ _Listings: TypeAlias = list[ListingTuple]
 __version__: Final[str]
 ERROR_KINDS: Final[list[tuple[str, int, bool]]]
 
+def begin_exit(refusal: Error) -> None: ...
+def finish_exit(timeout: float) -> None: ...
 def set_main_thread(ident: int) -> None: ...
 def write_json(value: object, name: str = "value") -> bytes: ...
 def open_repository(

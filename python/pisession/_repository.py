@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, TypeAlias
 
 from . import _pisession
-from ._errors import Error, InvalidArgumentError
+from ._errors import ClosedError, Error, InvalidArgumentError
 from ._pisession import Context
 from ._reads import Handle
 from ._records import Durability, SessionListing, SessionMetadata
@@ -216,5 +216,7 @@ def _named(session: str | SessionMetadata | SessionListing) -> tuple[str, str | 
 
 @atexit.register
 def _close_all() -> None:
+    _pisession.begin_exit(ClosedError("the program is ending"))
     for repository in tuple(_open):
         repository._close_at_exit()
+    _pisession.finish_exit(_EXIT_TIMEOUT)

@@ -2,7 +2,7 @@
 
 use pisession::{ErrorKind, NewNode};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
+use pyo3::types::{PyList, PyString, PyTuple};
 
 use crate::context::Context;
 use crate::entries::Entries;
@@ -70,40 +70,33 @@ impl Branch {
     fn append_many(
         &self,
         py: Python<'_>,
-        nodes: Vec<Node<'_>>,
+        nodes: Vec<Bound<'_, PyAny>>,
         ctx: Option<&Context>,
     ) -> PyResult<Vec<String>> {
         let many = nodes.len() > 1;
         let nodes: Vec<NewNode> = nodes
-            .into_iter()
+            .iter()
             .enumerate()
             .map(|(number, node)| {
-                let place = |name: &str| if many { format!("nodes[{number}].{name}") } else { name.into() };
-                Ok(match node {
-                    Node::Custom((custom_type, data)) => {
-                        let kind = ErrorKind::InvalidArgument;
-                        let custom_type = text(&custom_type, kind, "a custom type")?.to_owned();
-                        NewNode::Custom(custom_type, Some(json_of(&data, &place("data"))?))
-                    }
-                    Node::Message((message,)) => NewNode::Message(json_of(&message, &place("message"))?),
-                    Node::CustomWithoutData(custom_type) => {
-                        let kind = ErrorKind::InvalidArgument;
-                        NewNode::Custom(text(&custom_type, kind, "a custom type")?.to_owned(), None)
-                    }
-                })
+                new_node(node, |name| if many { format!("nodes[{number}].{name}") } else { name.to_owned() })
             })
             .collect::<PyResult<_>>()?;
         call(py, ctx, |ctx| self.0.append_many(&nodes, ctx))
     }
 }
 
-/// A node to be appended.
-#[derive(FromPyObject)]
-pub(crate) enum Node<'py> {
-    /// `custom_type`
-    CustomWithoutData(Bound<'py, PyString>),
-    /// `(custom_type, data)`
-    Custom((Bound<'py, PyString>, Bound<'py, PyAny>)),
-    /// `(message,)`
-    Message((Bound<'py, PyAny>,)),
+/// What a node is: `custom_type`, `(custom_type, data)` or `(message,)`; `place` names a part of it.
+fn new_node(node: &Bound<'_, PyAny>, place: impl Fn(&str) -> String) -> PyResult<NewNode> {
+    let custom_type = |name: &Bound<'_, PyString>| {
+        text(name, ErrorKind::InvalidArgument, "a custom type").map(str::to_owned)
+    };
+    if let Ok(name) = node.cast::<PyString>() {
+        return Ok(NewNode::Custom(custom_type(name)?, None));
+    }
+    let node = node.cast::<PyTuple>()?;
+    if node.len() == 1 {
+        return Ok(NewNode::Message(json_of(&node.get_item(0)?, &place("message"))?));
+    }
+    let name = node.get_item(0)?.cast_into::<PyString>()?;
+    Ok(NewNode::Custom(custom_type(&name)?, Some(json_of(&node.get_item(1)?, &place("data"))?)))
 }

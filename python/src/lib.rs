@@ -38,7 +38,7 @@ mod _pisession {
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]
-    use crate::wait::set_main_thread;
+    use crate::wait::{begin_exit, finish_exit, set_main_thread};
 
     use pyo3::prelude::*;
 

@@ -1,11 +1,19 @@
-//! Calls that can wait: without the interpreter lock, and with an ear for Ctrl-C.
+//! Calls that can wait: without the interpreter lock, with an ear for Ctrl-C, and with an end.
+//!
+//! A thread that wants the interpreter lock back while the interpreter is torn down is ended by it in the middle
+//! of our frames, which aborts the process. So the end of the program goes in steps: calls of other threads are
+//! refused (with an exception made before, as making one runs Python code, which takes turns with other
+//! threads), those that wait fail because everything is closed, and the last ones are waited for.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pisession::{Error, ErrorKind};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::context::Context;
 use crate::error::to_python;
@@ -13,10 +21,37 @@ use crate::error::to_python;
 /// The interpreter's main thread, as `threading.get_ident` numbers it; 0 as long as it is not known.
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
 
-/// Says which thread handles signals. Called when the package is imported and in a forked child.
+/// How many calls are under way.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// What calls of threads other than the main one are refused with, once the program ends.
+static REFUSAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+/// It has ended: a call that is still under way must never come back to Python.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+/// Says which thread handles signals. Called when the package is imported and in a forked child, where it is
+/// the only one.
 #[pyfunction]
 pub(crate) fn set_main_thread(ident: u64) {
     MAIN_THREAD.store(ident, Ordering::Relaxed);
+    CALLS.store(0, Ordering::Release);
+}
+
+/// From here on the calls of other threads are refused with `refusal`.
+#[pyfunction]
+pub(crate) fn begin_exit(py: Python<'_>, refusal: Py<PyAny>) {
+    REFUSAL.get_or_init(py, || refusal);
+}
+
+/// Waits for the calls that are under way, but not longer than `timeout` seconds.
+#[pyfunction]
+pub(crate) fn finish_exit(py: Python<'_>, timeout: f64) {
+    py.detach(|| {
+        let end = Instant::now() + Duration::try_from_secs_f64(timeout).unwrap_or_default();
+        while CALLS.load(Ordering::Acquire) > 0 && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
+    });
+    ENDED.store(true, Ordering::Release);
 }
 
 fn is_main_thread() -> bool {
@@ -31,14 +66,52 @@ pub(crate) fn call<T: Send>(
     ctx: Option<&Context>,
     f: impl FnOnce(&pisession::Context) -> pisession::Result<T> + Send,
 ) -> PyResult<T> {
+    let main = is_main_thread();
+    if !main && let Some(refusal) = REFUSAL.get(py) {
+        return Err(PyErr::from_value(refusal.bind(py).clone()));
+    }
+    let under_way = UnderWay::new();
     let mut ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
     let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
-    if is_main_thread() {
+    if main {
         let raised = Arc::clone(&raised);
         ctx = ctx.with_interrupt(move || run_signal_handlers(&raised));
     }
-    // What a panic may have left half done in the core is behind its locks, which say so.
-    let result = py.detach(|| catch_unwind(AssertUnwindSafe(|| f(&ctx))));
+    let result = py.detach(|| {
+        // What a panic may have left half done in the core is behind its locks, which say so.
+        let result = catch_unwind(AssertUnwindSafe(|| f(&ctx)));
+        while !main && ENDED.load(Ordering::Acquire) {
+            thread::park();
+        }
+        result
+    });
+    let result = outcome(py, result, &raised);
+    drop(under_way);
+    result
+}
+
+/// A call under way, counted.
+struct UnderWay;
+
+impl UnderWay {
+    fn new() -> Self {
+        CALLS.fetch_add(1, Ordering::AcqRel);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        CALLS.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What the call gives to Python.
+fn outcome<T>(
+    py: Python<'_>,
+    result: thread::Result<pisession::Result<T>>,
+    raised: &Mutex<Option<PyErr>>,
+) -> PyResult<T> {
     if let Some(raised) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(raised);
     }

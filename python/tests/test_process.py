@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,40 @@ LEFT_OPEN = {
         "threading.Thread(target=hold, daemon=True).start(); held.wait()"
     ),
 }
+
+
+BUSY_DAEMONS = """
+    import sys, threading
+    import pisession
+
+    repository = pisession.open_repository(sys.argv[1])
+    session = repository.create()
+    branch = session.create_branch("main")
+    started = threading.Barrier(4)
+
+    def work(call):
+        started.wait()
+        while True:
+            try:
+                call()
+            except pisession.ClosedError:
+                pass
+
+    for call in (session.stats, lambda: branch.append_message({}), branch.find_entries):
+        threading.Thread(target=work, args=(call,), daemon=True).start()
+    started.wait()
+"""
+
+
+@pytest.mark.parametrize("attempt", range(10))
+def test_daemon_threads_that_never_stop_do_not_disturb_the_end(attempt: int, uri: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(BUSY_DAEMONS), uri],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stderr) == (0, ""), f"attempt {attempt}"
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

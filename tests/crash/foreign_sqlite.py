@@ -19,7 +19,10 @@ import threading
 from pathlib import Path
 
 STRANGERS = ("peek", "copy", "outside")
-PEEK = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM session').fetchall(); c.close()"
+PEEK = (
+    "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+    "c.execute('SELECT * FROM session').fetchall(); c.close()"
+)
 
 
 def peek(path: Path) -> None:
@@ -91,6 +94,7 @@ def main() -> int:
         problem = check(stranger, 300)
         failures += problem is not None
         print(f"{number + 1}/{rounds} {stranger}: {problem or 'ok'}")
+    print(f"{rounds - failures} passed, {failures} failed")
     return 1 if failures else 0
 
 

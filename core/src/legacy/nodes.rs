@@ -1,8 +1,8 @@
 //! The nodes of an old file's tree as they stand in it, and the ids that name them.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -109,7 +109,7 @@ pub(super) struct Keys {
     texts: String,
     keys: Vec<Key>,
     table: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl Keys {

@@ -137,6 +137,7 @@ pub(super) fn scan(
     progress(lines.offset());
     scanner.scanned.warnings.extend(second_header);
     scanner.finish_references();
+    scanner.scanned.usage = finite(scanner.scanned.usage);
     scanner.scanned.sha256 = lines.finish();
     Ok(Opened::Legacy(Box::new(scanner.scanned)))
 }
@@ -300,7 +301,9 @@ impl<'a> Scanner<'a> {
             kind,
             has_id: id.is_some(),
         });
-        self.scanned.selected = node;
+        if kind != Kind::Leaf {
+            self.scanned.selected = node;
+        }
         self.note(line, value, object, kind, node)
     }
 
@@ -493,4 +496,27 @@ fn has_what_it_must(kind: Kind, object: &Object<'_>) -> bool {
         Kind::Compaction | Kind::BranchSummary => object.string("summary").is_some(),
         _ => true,
     }
+}
+
+/// Sums too large for a double are the largest one: JSON has no other numbers.
+fn finite(mut usage: Usage) -> Usage {
+    let largest = |number: &mut f64| {
+        *number = if number.is_nan() { 0.0 } else { number.clamp(f64::MIN, f64::MAX) };
+    };
+    for number in [
+        &mut usage.input,
+        &mut usage.output,
+        &mut usage.cache_read,
+        &mut usage.cache_write,
+        &mut usage.total_tokens,
+        &mut usage.cost.input,
+        &mut usage.cost.output,
+        &mut usage.cost.cache_read,
+        &mut usage.cost.cache_write,
+        &mut usage.cost.total,
+    ] {
+        largest(number);
+    }
+    usage.cache_write_1h.iter_mut().chain(usage.reasoning.iter_mut()).for_each(largest);
+    usage
 }

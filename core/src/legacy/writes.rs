@@ -17,7 +17,7 @@ use crate::legacy::storage::LegacyStorage;
 use crate::legacy::{OldFile, times};
 use crate::model::entry::NewEntry;
 use crate::model::json::{Json, push_quoted};
-use crate::model::usage::{NewUsage, Usage};
+use crate::model::usage::NewUsage;
 use crate::model::value::Address;
 use crate::model::write::Write;
 
@@ -118,7 +118,7 @@ impl<'a> Source<'a> {
 
     /// The one row that stands for all usage in the file.
     fn usage_row(&self) -> NewUsage {
-        let usage = finite(self.legacy.usage);
+        let usage = self.legacy.usage;
         let key = "v3-import";
         let id = times::new_id(&self.legacy.session_id, &format!("\0{key}"), 0, self.created_at);
         let payload = format!(
@@ -255,25 +255,4 @@ fn line_element(line: &Line<'_>) -> String {
     }
     out.push('}');
     out
-}
-
-/// Sums of numbers too large for a double are the largest one: a row must hold numbers.
-fn finite(mut usage: Usage) -> Usage {
-    let largest = |number: &mut f64| *number = number.clamp(f64::MIN, f64::MAX);
-    for number in [
-        &mut usage.input,
-        &mut usage.output,
-        &mut usage.cache_read,
-        &mut usage.cache_write,
-        &mut usage.total_tokens,
-        &mut usage.cost.input,
-        &mut usage.cost.output,
-        &mut usage.cost.cache_read,
-        &mut usage.cost.cache_write,
-        &mut usage.cost.total,
-    ] {
-        largest(number);
-    }
-    usage.cache_write_1h.iter_mut().chain(usage.reasoning.iter_mut()).for_each(largest);
-    usage
 }

@@ -15,11 +15,8 @@ use common::{is_installed, library_folder, manifest, run};
 
 /// What a program is run on: a kind of repository, empty each time.
 fn repositories(folder: &Path) -> Vec<String> {
-    let _ = folder;
-    vec![
-        "memory:".to_owned(),
-        // A kind more is a line more: format!("sqlite:{}/sessions", folder.display()),
-    ]
+    let folder = folder.display();
+    vec!["memory:".to_owned(), format!("sqlite:{folder}/sessions"), format!("sqlite:{folder}/all.sqlite")]
 }
 
 const PROGRAMS: [&str; 7] = ["basic", "errors", "fork", "handles", "mutation", "panic", "threads"];

@@ -67,7 +67,7 @@ impl NewEntry {
             parent_id: parent_id.map(str::to_owned),
             entry_type: EntryType::Message,
             custom_type: None,
-            payload: Json::trusted(format!("{{\"message\":{message}}}")),
+            payload: Json::trusted(format!("{{\"message\":{}}}", message.trimmed())),
             made_at: None,
         }
     }
@@ -85,7 +85,7 @@ impl NewEntry {
             entry_type: EntryType::Custom,
             custom_type: Some(custom_type.to_owned()),
             payload: Json::trusted(
-                data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{data}}}")),
+                data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{}}}", data.trimmed())),
             ),
             made_at: None,
         }
@@ -102,6 +102,11 @@ impl NewEntry {
         custom_type: Option<&str>,
         payload: Json,
     ) -> Result<Self> {
+        // The fields are kept to the letter; what stands between them is the line's, not the payload's.
+        let payload = match Members::of(payload.as_str()) {
+            Some(fields) => Json::trusted(rest_object(&fields.0, &[])),
+            None => payload,
+        };
         let entry = Self {
             id: id.into(),
             parent_id: parent_id.map(str::to_owned),

@@ -76,10 +76,19 @@ pub(crate) fn file(id: &str, created_at: i64) -> Result<String> {
     Ok(name)
 }
 
-/// Whether a file of that name may be the session `id`.
+/// The name of the lock that reserves the id of a session that is being made.
+pub(crate) fn reservation(id: &str) -> String {
+    format!("{}.lock", encode(id))
+}
+
+/// Whether a file of that name may be the session `id`: it says so, or says no id at all.
 pub(crate) fn may_be(name: &str, id: &str) -> bool {
-    name.strip_suffix(ENDING)
-        .is_some_and(|stem| stem.ends_with(&format!("_{}", encode(id))) || !stem.contains('_'))
+    const TIME: &str = "0000-00-00T00-00-00-000Z";
+    let shape = |text: &str| text.replace(|digit: char| digit.is_ascii_digit(), "0");
+    match name.strip_suffix(ENDING).and_then(|stem| stem.split_once('_')) {
+        Some((time, encoded)) if shape(time) == TIME => encoded == encode(id),
+        _ => true,
+    }
 }
 
 fn time_in_name(created_at: i64) -> Result<String> {
@@ -142,6 +151,19 @@ mod tests {
             assert_eq!(place(id, cwd, created_at), path);
         }
         assert!(folder(&absolute(Some("C:\\Users\\x")).unwrap()).ends_with("-C--Users-x--"));
+    }
+
+    #[test]
+    fn a_name_tells_whose_file_it_is() {
+        for (name, id, may) in [
+            ("2025-06-15T15-06-41-000Z_a_b.jsonl", "a_b", true),
+            ("2025-06-15T15-06-41-000Z_a_b.jsonl", "b", false),
+            ("2025-06-15T15-06-41-000Z_a%2Fb.jsonl", "a/b", true),
+            ("renamed_b.jsonl", "a", true),
+            ("renamed.jsonl", "a", true),
+        ] {
+            assert_eq!(may_be(name, id), may, "{name} {id}");
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn frame(live: &Live<'_>) -> (String, &'static str) {
 impl JsonlStorage {
     /// Rewrites the file with what is alive: header, entries, values, list elements and usage rows in `seq`
     /// order, each with its `seq`. The old file stays until the new one is whole and synced.
-    pub(crate) fn compact(&self, ctx: &Context) -> Result<Compaction> {
+    pub(super) fn compact_on_request(&self, ctx: &Context) -> Result<Compaction> {
         if !self.writes() {
             return Err(read_only());
         }
@@ -93,7 +93,7 @@ impl JsonlStorage {
 
     /// With the commit lock held.
     pub(super) fn compact_now(&self, current: &mut Current, ctx: &Context) -> Result<Compaction> {
-        if Identity::of(&self.metadata()?) != current.identity {
+        if Identity::of(&self.file_metadata()?) != current.identity {
             return Err(self.changed("is not as it was left"));
         }
         let before = current.identity.length;

@@ -227,7 +227,7 @@ fn read_record(
         "usage" => {
             let id = text("id").ok_or_else(|| damage("a usage row has no id"))?.into_owned();
             let kept: Vec<Member<'_>> = members.iter().filter(|member| !is_outer(member)).copied().collect();
-            let row = NewUsage::from_fields(id, &kept).map_err(|error| damage(error.message()))?;
+            let row = NewUsage::stored(id, &kept).map_err(|error| damage(error.message()))?;
             Ok((Record::Usage { id: row.id, seq, usage: row.usage }, whole))
         }
         "value" | "list" => {
@@ -242,7 +242,8 @@ fn read_record(
                     let json = get("value").ok_or_else(|| damage("a record has no value"))?;
                     // `json` is a piece of `line`: where it stands is the difference of their addresses.
                     let from = json.as_ptr() as usize - line.as_ptr() as usize;
-                    let place = span(from, from + json.len())?;
+                    let (from, to) = with_white(line.as_bytes(), from, from + json.len());
+                    let place = span(from, to)?;
                     let record = if kind == "value" {
                         Record::SetValue { address, seq }
                     } else {
@@ -255,6 +256,14 @@ fn read_record(
         }
         other => Err(damage(format!("a record is of the unknown kind '{other}'"))),
     }
+}
+
+/// A value with the white space around it, up to the colon and the comma or bracket: it may be the payload's.
+fn with_white(bytes: &[u8], mut from: usize, to: usize) -> (usize, usize) {
+    while from > 0 && matches!(bytes[from - 1], b' ' | b'\t') {
+        from -= 1;
+    }
+    (from, skip_white(bytes, to))
 }
 
 /// Fields of a record that are the line's and not the writer's.

@@ -3,7 +3,7 @@
 //! Opening changes no byte. A commit is one append; one that fails is cut back. The file is never rewritten
 //! but by [`compact`](JsonlStorage::compact), and never while anyone could lose what it holds.
 
-mod compact;
+pub(crate) mod compact;
 pub(crate) mod header;
 pub(crate) mod line;
 pub(crate) mod state;
@@ -26,7 +26,8 @@ use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
-use crate::storage::jsonl::header::Header;
+use crate::session::backend::SessionMetadata;
+use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
 use crate::storage::jsonl::state::{Damaged, Gap, State};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -107,14 +108,9 @@ impl JsonlStorage {
         })
     }
 
-    /// What the header says.
-    pub(crate) fn header(&self) -> Header {
-        self.lock().state.header.clone()
-    }
-
-    /// Damage that was read past.
-    pub(crate) fn gaps(&self) -> &[Gap] {
-        &self.gaps
+    /// What the header says of the session.
+    pub(crate) fn metadata(&self) -> SessionMetadata {
+        self.lock().state.header.metadata.clone()
     }
 
     fn writes(&self) -> bool {
@@ -143,7 +139,7 @@ impl JsonlStorage {
     }
 
     fn follow(&self) -> Result<()> {
-        let now = Identity::of(&self.metadata()?);
+        let now = Identity::of(&self.file_metadata()?);
         let seen = self.lock().identity;
         if now == seen {
             return Ok(());
@@ -161,7 +157,7 @@ impl JsonlStorage {
         Ok(())
     }
 
-    fn metadata(&self) -> Result<fs::Metadata> {
+    fn file_metadata(&self) -> Result<fs::Metadata> {
         fs::metadata(&self.path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(&self.path)
@@ -180,7 +176,7 @@ impl JsonlStorage {
     /// storage has faulted.
     fn append(&self, current: &Current, line: &str) -> Result<Identity> {
         let seen = current.identity;
-        let now = Identity::of(&self.metadata()?);
+        let now = Identity::of(&self.file_metadata()?);
         if now != seen {
             return Err(self.changed(if now.is_same_file(&seen) {
                 "has another length than it was left with"
@@ -343,6 +339,14 @@ impl Reads for JsonlStorage {
 }
 
 impl Storage for JsonlStorage {
+    fn compact(&self, ctx: &Context) -> Result<Compaction> {
+        self.compact_on_request(ctx)
+    }
+
+    fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
     fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
         ctx.check()?;
         if !self.writes() {

@@ -60,12 +60,20 @@
         }                                                                              \
     } while (0)
 
+/* A repository at that URI; what is tested here needs no power loss survived. */
+static inline pi_repository *open_quick(const char *uri) {
+    pi_repository *repository = NULL;
+    pi_repository_options options;
+    pi_repository_options_init(&options, sizeof options);
+    options.durability = PI_DURABILITY_PROCESS;
+    OK(pi_repository_open(uri, PI_NUL, &options, &repository, NULL, &error));
+    return repository;
+}
+
 /* A repository at the URI of the command line. */
 static inline pi_repository *open_repository(int argc, char **argv) {
-    pi_repository *repository = NULL;
     CHECK(argc == 2);
-    OK(pi_repository_open(argv[1], PI_NUL, NULL, &repository, NULL, &error));
-    return repository;
+    return open_quick(argv[1]);
 }
 
 /* A new session of that id. */

@@ -256,7 +256,7 @@ static void many_failures(pi_repository *repository, pi_session *session) {
         FAILS(PI_INVALID_JSON, pi_session_set_value(session, "a", 1, "", 0, "{", PI_NUL, NULL, &error));
         FAILS(PI_INVALID_BRANCH, pi_branch_create(session, "", 0, NULL, 0, &branch, NULL, &error));
         FAILS(PI_MISUSE, pi_session_set_name(NULL, NULL, 0, NULL, &error));
-        FAILS(PI_UNKNOWN_SESSION, pi_session_open(repository, "absent", PI_NUL, &opened, NULL, &error));
+        FAILS(PI_SESSION_BUSY, pi_session_open(repository, "errors", PI_NUL, &opened, NULL, &error));
     }
     CHECK(pi_debug_live_handles() == live);
 }

@@ -26,11 +26,8 @@ static int32_t free_one(struct all *all, int kind) {
 static struct all make_all(const char *uri) {
     struct all all;
     pi_session_options options;
-    pi_repository_options quick;
 
-    pi_repository_options_init(&quick, sizeof quick);
-    quick.durability = PI_DURABILITY_PROCESS;
-    OK(pi_repository_open(uri, PI_NUL, &quick, &all.repository, NULL, &error));
+    all.repository = open_quick(uri);
     OK(pi_context_new(&all.context, &error));
     pi_session_options_init(&options, sizeof options);
     OK(pi_session_create(all.repository, &options, &all.session, all.context, &error));
@@ -70,6 +67,8 @@ static void use_what_is_left(const struct all *all, const int *freed) {
 static void every_order_of_freeing(const char *uri) {
     int order[KINDS], freed[KINDS], step, other;
     long orders = 0, code, rest;
+    /* In files an order costs a session; a sample of them is enough there. */
+    const int every = strcmp(uri, "memory:") == 0 ? 1 : 24;
     struct all all;
 
     /* The numbers of base KINDS with KINDS different digits are the orders. */
@@ -81,9 +80,8 @@ static void every_order_of_freeing(const char *uri) {
         }
         for (step = other = 0; step < KINDS; step++)
             other += freed[step];
-        if (other < KINDS)
+        if (other < KINDS || orders++ % every != 0)
             continue;
-        orders++;
         all = make_all(uri);
         memset(freed, 0, sizeof freed);
         for (step = 0; step < KINDS; step++) {

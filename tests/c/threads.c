@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 200, ENTRIES = 600 };
+enum { ROUNDS = 100, ENTRIES = 600 };
 
 static int32_t count_one(pi_mutation *mutation, const pi_context *context, void *user_data, pi_error **error) {
     pi_buf *stored = NULL;
@@ -121,21 +121,29 @@ static void *step_through(void *cursor) {
 
 /* Steps of two threads at once are refused, never lost or doubled. */
 static void a_cursor_serves_one_thread_at_a_time(pi_session *session) {
-    pi_branch *branch = NULL;
+    pi_mutation *mutation = NULL;
+    pi_writes *writes = NULL;
     pi_cursor *cursor = NULL;
     pthread_t threads[2];
+    char id[16];
     int index;
 
-    OK(pi_branch_create(session, "main", PI_NUL, NULL, 0, &branch, NULL, &error));
-    for (index = 0; index < ENTRIES; index++)
-        OK(pi_branch_append_custom_entry(branch, "t", 1, NULL, 0, NULL, NULL, &error));
-    OK(pi_branch_entries(branch, NULL, &cursor, NULL, &error));
+    OK(pi_writes_new(&writes, &error));
+    for (index = 0; index < ENTRIES; index++) {
+        snprintf(id, sizeof id, "%d", index);
+        OK(pi_writes_insert_custom_entry(writes, id, PI_NUL, NULL, 0, "t", 1, NULL, 0, &error));
+    }
+    OK(pi_mutation_begin(session, &mutation, NULL, &error));
+    OK(pi_mutation_commit(mutation, writes, NULL, NULL, &error));
+    CHECK(pi_mutation_free(mutation) == PI_OK);
+    pi_writes_free(writes);
+    OK(pi_session_entries(session, NULL, &cursor, NULL, &error));
     for (index = 0; index < 2; index++)
         CHECK(pthread_create(&threads[index], NULL, step_through, cursor) == 0);
     for (index = 0; index < 2; index++)
         CHECK(pthread_join(threads[index], NULL) == 0);
     CHECK(atomic_load(&steps) == ENTRIES);
-    CHECK(pi_cursor_free(cursor) == PI_OK && pi_branch_free(branch) == PI_OK);
+    CHECK(pi_cursor_free(cursor) == PI_OK);
 }
 
 int main(int argc, char **argv) {

@@ -102,6 +102,9 @@ typedef struct pi_branch pi_branch;
 /* The branches of a session. To be freed with pi_branches_free. */
 typedef struct pi_branches pi_branches;
 
+/* Rows of the ledger. To be freed with pi_usage_rows_free. */
+typedef struct pi_usage_rows pi_usage_rows;
+
 /* The writes of one commit. To be freed with pi_writes_free, after the commit too. */
 typedef struct pi_writes pi_writes;
 
@@ -604,6 +607,20 @@ int32_t pi_session_stats(const struct pi_session *session,
                          const pi_context *context,
                          pi_error **error);
 
+/* Reads the seq the next commit starts at. */
+int32_t pi_session_next_seq(const struct pi_session *session,
+                            uint64_t *seq,
+                            const pi_context *context,
+                            pi_error **error);
+
+/* Reads everything the session holds as one JSON object, payloads as stored: two sessions that hold the same
+ * give the same bytes, whatever keeps them. *dump is the caller's, to be freed with pi_buf_free. It is read in
+ * pages, each of the newest commit: to dump a session that others write to, begin a mutation around it. */
+int32_t pi_session_dump(const struct pi_session *session,
+                        pi_buf **dump,
+                        const pi_context *context,
+                        pi_error **error);
+
 /* Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none. */
 int32_t pi_session_name(const struct pi_session *session,
                         pi_buf **name,
@@ -869,7 +886,7 @@ typedef struct pi_entry {
     /* Bytes of custom_type. */
     size_t custom_type_len;
     /* The JSON object of the type's payload fields, exactly as stored: {"message":...} for a message,
-     * {"data":...} or {} for a custom entry. */
+     * {"data":...} or {} for a custom entry. NULL in a structure. */
     const char *payload;
     /* Bytes of payload. */
     size_t payload_len;
@@ -918,6 +935,16 @@ int32_t pi_session_scan_branch(const pi_session *session,
                                struct pi_entries **entries,
                                const pi_context *context,
                                pi_error **error);
+
+/* Where the entries of pi_session_scan_branch stand, without reading their payloads: payload is NULL in what
+ * pi_entries_get fills. *entries as there, and so the errors. */
+int32_t pi_session_scan_branch_structure(const pi_session *session,
+                                         const char *start,
+                                         size_t start_len,
+                                         const struct pi_branch_scan *scan,
+                                         struct pi_entries **entries,
+                                         const pi_context *context,
+                                         pi_error **error);
 
 /* The entries of pi_session_find_entries one by one, read in pages. query may be NULL. *cursor is the caller's,
  * to be freed with pi_cursor_free. The context is looked at once per page. */
@@ -1055,6 +1082,63 @@ int32_t pi_branches_get(const struct pi_branches *branches,
 void pi_branches_free(struct pi_branches *branches);
 
 /* ----------------------------------------------------------------------------------------------------
+ * Usage
+ * The ledger of a session: one row for every request that was paid for, and for every correction. Rows are
+ * written with pi_writes_insert_usage; their sums are in pi_stats.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* Which rows of the ledger to read. To be filled by pi_usage_scan_init first; 0 and NULL are defaults. */
+typedef struct pi_usage_scan {
+    /* Set by pi_usage_scan_init. */
+    size_t struct_size;
+    /* From this seq on, inclusive; NULL for all. */
+    const uint64_t *from_seq;
+    /* Up to this seq, inclusive; NULL for all. */
+    const uint64_t *to_seq;
+    /* At most so many; 0 gives none; NULL for all. */
+    const uint64_t *limit;
+    /* PI_ASCENDING (default) or PI_DESCENDING. */
+    int64_t order;
+} pi_usage_scan;
+
+/* One row of the ledger: views that are valid until the set is freed. */
+typedef struct pi_usage_row {
+    /* Its id. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* Its place in the session's order. */
+    uint64_t seq;
+    /* The JSON object of its other fields, exactly as stored: usage, adjustment, entryId?, details?, others. */
+    const char *payload;
+    /* Bytes of payload. */
+    size_t payload_len;
+} pi_usage_row;
+
+/* Fills scan with defaults; size is sizeof *scan. */
+void pi_usage_scan_init(struct pi_usage_scan *scan, size_t size);
+
+/* Reads rows of the ledger, oldest first unless asked otherwise. scan may be NULL. *rows is the caller's, to be
+ * freed with pi_usage_rows_free. */
+int32_t pi_session_scan_usage(const pi_session *session,
+                              const struct pi_usage_scan *scan,
+                              struct pi_usage_rows **rows,
+                              const pi_context *context,
+                              pi_error **error);
+
+/* How many rows were read. 0 for NULL. */
+size_t pi_usage_rows_count(const struct pi_usage_rows *rows);
+
+/* Fills *view with the row at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_usage_rows_get(const struct pi_usage_rows *rows,
+                          size_t index,
+                          struct pi_usage_row *view,
+                          size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_usage_rows_free(struct pi_usage_rows *rows);
+
+/* ----------------------------------------------------------------------------------------------------
  * Writes
  * The writes of one commit are collected in a pi_writes, in their order, and applied all or nothing by
  * pi_mutation_commit. What is wrong with a write by itself is said when it is added; a write that was refused
@@ -1188,6 +1272,16 @@ int32_t pi_mutation_scan_branch(const struct pi_mutation *mutation,
                                 pi_entries **entries,
                                 const pi_context *context,
                                 pi_error **error);
+
+/* Reads where the entries on the path from the entry start stand. As pi_session_scan_branch_structure;
+ * PI_MUTATION_ENDED. */
+int32_t pi_mutation_scan_branch_structure(const struct pi_mutation *mutation,
+                                          const char *start,
+                                          size_t start_len,
+                                          const pi_branch_scan *scan,
+                                          pi_entries **entries,
+                                          const pi_context *context,
+                                          pi_error **error);
 
 /* Fills *stats with the totals of the session. As pi_session_stats; PI_MUTATION_ENDED. */
 int32_t pi_mutation_stats(const struct pi_mutation *mutation,

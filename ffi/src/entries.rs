@@ -7,8 +7,8 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use pisession::{
-    BranchScan, Entries, Entry, EntryQuery, EntryType, Error, ErrorKind, Order, PathOrder, Result,
-    SessionReader,
+    BranchScan, Entries, Entry, EntryQuery, EntryStructure, EntryType, Error, ErrorKind, Order, PathOrder,
+    Result, SessionReader,
 };
 
 use crate::argument::{
@@ -257,6 +257,32 @@ pub unsafe extern "C" fn pi_session_scan_branch(
     }
 }
 
+/// Where the entries of pi_session_scan_branch stand, without reading their payloads: payload is NULL in what
+/// pi_entries_get fills. *entries as there, and so the errors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_scan_branch_structure(
+    session: *const pi_session,
+    start: *const c_char,
+    start_len: usize,
+    scan: *const pi_branch_scan,
+    entries: *mut *mut pi_entries,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: outputs, text and query are as the contract says (rules 2, 5 and 7).
+    unsafe {
+        guard(error, || {
+            let entries = Out::cleared(entries).required("entries")?;
+            let start = text(start, start_len, "start")?;
+            let scan = branch_scan(scan)?;
+            let session = session::get(session)?;
+            let found = session.scan_branch_structure(start, &scan, &context::get(context)?)?;
+            entries.set(|| pi_entries::give_structure(&found));
+            Ok(())
+        })
+    }
+}
+
 /// The entries of pi_session_find_entries one by one, read in pages. query may be NULL. *cursor is the caller's,
 /// to be freed with pi_cursor_free. The context is looked at once per page.
 #[unsafe(no_mangle)]
@@ -288,6 +314,10 @@ impl pi_entries {
     pub(crate) fn give(found: &[Entry]) -> *mut pi_entries {
         handle::give(pi_entries(found.iter().map(EntryText::new).collect()))
     }
+
+    pub(crate) fn give_structure(found: &[EntryStructure]) -> *mut pi_entries {
+        handle::give(pi_entries(found.iter().map(EntryText::of_structure).collect()))
+    }
 }
 
 /// An entry as C reads it.
@@ -298,7 +328,8 @@ struct EntryText {
     timestamp: i64,
     entry_type: Text,
     custom_type: Option<Text>,
-    payload: Text,
+    /// None in a structure.
+    payload: Option<Text>,
 }
 
 impl EntryText {
@@ -310,13 +341,26 @@ impl EntryText {
             timestamp: entry.timestamp,
             entry_type: Text::new(entry.entry_type.name()),
             custom_type: entry.custom_type.as_ref().map(Text::new),
-            payload: Text::new(entry.payload.as_str()),
+            payload: Some(Text::new(entry.payload.as_str())),
+        }
+    }
+
+    fn of_structure(place: &EntryStructure) -> Self {
+        Self {
+            id: Text::new(&place.id),
+            parent_id: place.parent_id.as_ref().map(Text::new),
+            seq: place.seq,
+            timestamp: place.timestamp,
+            entry_type: Text::new(place.entry_type.name()),
+            custom_type: place.custom_type.as_ref().map(Text::new),
+            payload: None,
         }
     }
 
     fn view(&self) -> pi_entry {
         let (parent_id, parent_id_len) = Text::view(self.parent_id.as_ref());
         let (custom_type, custom_type_len) = Text::view(self.custom_type.as_ref());
+        let (payload, payload_len) = Text::view(self.payload.as_ref());
         pi_entry {
             id: self.id.data(),
             id_len: self.id.len(),
@@ -328,8 +372,8 @@ impl EntryText {
             type_len: self.entry_type.len(),
             custom_type,
             custom_type_len,
-            payload: self.payload.data(),
-            payload_len: self.payload.len(),
+            payload,
+            payload_len,
         }
     }
 }
@@ -359,7 +403,7 @@ pub struct pi_entry {
     /// Bytes of custom_type.
     pub custom_type_len: usize,
     /// The JSON object of the type's payload fields, exactly as stored: {"message":...} for a message,
-    /// {"data":...} or {} for a custom entry.
+    /// {"data":...} or {} for a custom entry. NULL in a structure.
     pub payload: *const c_char,
     /// Bytes of payload.
     pub payload_len: usize,

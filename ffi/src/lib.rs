@@ -20,6 +20,7 @@ pub mod error;
 pub mod mutation;
 pub mod repository;
 pub mod session;
+pub mod usage;
 pub mod value;
 pub mod version;
 pub mod writes;

@@ -135,6 +135,32 @@ pub unsafe extern "C" fn pi_mutation_scan_branch(
     }
 }
 
+/// Reads where the entries on the path from the entry start stand. As pi_session_scan_branch_structure;
+/// PI_MUTATION_ENDED.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_mutation_scan_branch_structure(
+    mutation: *const pi_mutation,
+    start: *const c_char,
+    start_len: usize,
+    scan: *const pi_branch_scan,
+    entries: *mut *mut pi_entries,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: outputs, text and query are as the contract says (rules 2, 5 and 7).
+    unsafe {
+        guard(error, || {
+            let entries = Out::cleared(entries).required("entries")?;
+            let start = text(start, start_len, "start")?;
+            let scan = branch_scan(scan)?;
+            let (mutation, _session) = get(mutation)?;
+            let found = mutation.mutation.scan_branch_structure(start, &scan, &context::get(context)?)?;
+            entries.set(|| pi_entries::give_structure(&found));
+            Ok(())
+        })
+    }
+}
+
 /// Fills *stats with the totals of the session. As pi_session_stats; PI_MUTATION_ENDED.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_mutation_stats(

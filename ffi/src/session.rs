@@ -416,6 +416,47 @@ pub unsafe extern "C" fn pi_session_stats(
     }
 }
 
+/// Reads the seq the next commit starts at.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_next_seq(
+    session: *const pi_session,
+    seq: *mut u64,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: the outputs are NULL or writable (rule 2).
+    unsafe {
+        guard(error, || {
+            let seq = Out::cleared(seq).required("seq")?;
+            let next = get(session)?.next_seq(&context::get(context)?)?;
+            seq.set(|| next);
+            Ok(())
+        })
+    }
+}
+
+/// Reads everything the session holds as one JSON object, payloads as stored: two sessions that hold the same
+/// give the same bytes, whatever keeps them. *dump is the caller's, to be freed with pi_buf_free. It is read in
+/// pages, each of the newest commit: to dump a session that others write to, begin a mutation around it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_dump(
+    session: *const pi_session,
+    dump: *mut *mut pi_buf,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: the outputs are NULL or writable (rule 2).
+    unsafe {
+        guard(error, || {
+            let dump = Out::cleared(dump).required("dump")?;
+            let mut written = Vec::new();
+            get(session)?.dump(&mut written, &context::get(context)?)?;
+            dump.set(|| pi_buf::give(written));
+            Ok(())
+        })
+    }
+}
+
 /// Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_session_name(

@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 12] = [
+const SECTIONS: [&str; 13] = [
     "version",
     "error",
     "buf",
@@ -28,6 +28,7 @@ const SECTIONS: [&str; 12] = [
     "value",
     "entries",
     "branch",
+    "usage",
     "writes",
     "mutation",
     "debug",

@@ -6,12 +6,10 @@
 mod common;
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
-use common::{is_installed, library_folder, manifest, run};
+use common::{Link, WARNINGS, compile, is_installed, manifest, run};
 
 /// What a program is run on: a kind of repository, empty each time.
 fn repositories(folder: &Path) -> Vec<String> {
@@ -20,60 +18,6 @@ fn repositories(folder: &Path) -> Vec<String> {
 }
 
 const PROGRAMS: [&str; 7] = ["basic", "errors", "fork", "handles", "mutation", "panic", "threads"];
-
-const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror"];
-
-/// How a program is linked.
-enum Link {
-    Shared,
-    Static,
-}
-
-/// The library as an installation has it: the shared one under its soname too, the static one made of it.
-fn installed() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let built = library_folder();
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library");
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        fs::copy(built.join("libpisession.so"), folder.join("libpisession.so.0")).unwrap();
-        symlink("libpisession.so.0", folder.join("libpisession.so")).unwrap();
-        run(Command::new(manifest().join("static-library.sh"))
-            .arg(built.join("libpisession.a"))
-            .arg(manifest().join("symbols.txt"))
-            .arg(folder.join("libpisession.a")));
-        folder
-    })
-}
-
-/// Compiles and links a program into `folder`, which is the calling test's own.
-fn compile(source: &Path, link: Link, folder: &Path) -> PathBuf {
-    let name = source.file_stem().unwrap().to_str().unwrap();
-    let program = folder.join(name);
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
-    gcc.arg("-I").arg(manifest().join("../include")).arg(source).arg("-o").arg(&program);
-    match link {
-        Link::Shared => gcc
-            .arg("-L")
-            .arg(installed())
-            .arg("-lpisession")
-            .arg(format!("-Wl,-rpath,{}", installed().display())),
-        Link::Static => gcc.arg(installed().join("libpisession.a")).args([
-            "-Wl,--gc-sections",
-            "-lgcc_s",
-            "-lutil",
-            "-lrt",
-            "-lpthread",
-            "-lm",
-            "-ldl",
-            "-lc",
-        ]),
-    };
-    run(&mut gcc);
-    program
-}
 
 fn test_program(name: &str) -> PathBuf {
     manifest().join("../tests/c").join(format!("{name}.c"))
@@ -116,7 +60,7 @@ fn every_program_in_the_folder_is_run() {
 fn programs_run_with_the_shared_library() {
     let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&test_program(name), Link::Shared, folder.path()), &[]);
+        run_on_every_repository(&compile(&[test_program(name)], Link::Shared, folder.path()), &[]);
     }
 }
 
@@ -124,7 +68,7 @@ fn programs_run_with_the_shared_library() {
 fn programs_run_with_the_static_library() {
     let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&test_program(name), Link::Static, folder.path()), &[]);
+        run_on_every_repository(&compile(&[test_program(name)], Link::Static, folder.path()), &[]);
     }
 }
 
@@ -139,7 +83,7 @@ fn programs_run_under_valgrind_without_a_finding() {
     let options = ["--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=9"];
     // A forked child has lost what the parent's other thread held, and that is right.
     for name in PROGRAMS.into_iter().filter(|name| *name != "fork") {
-        let program = compile(&test_program(name), Link::Shared, folder.path());
+        let program = compile(&[test_program(name)], Link::Shared, folder.path());
         let launcher = [
             &["valgrind", "-q", "--fair-sched=yes", "--errors-for-leak-kinds=definite,indirect"],
             &options[..],
@@ -173,7 +117,7 @@ fn the_header_compiles_as_every_c_and_cpp_without_a_warning() {
 #[test]
 fn the_notebook_takes_its_turns() {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(&manifest().join("../examples/c/notebook.c"), Link::Shared, folder.path());
+    let program = compile(&[manifest().join("../examples/c/notebook.c")], Link::Shared, folder.path());
     for uri in repositories(folder.path()) {
         let said = run(Command::new(&program).args([&uri, "shared", "3"]));
         for turn in 1..=3 {
@@ -195,6 +139,6 @@ fn the_program_of_the_readme_compiles_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("readme.c");
     fs::write(&source, programs[0]).unwrap();
-    let said = run(&mut Command::new(compile(&source, Link::Shared, folder.path())));
+    let said = run(&mut Command::new(compile(&[source], Link::Shared, folder.path())));
     assert!(said.contains(r#"{"message":{"role":"user","content":"hello"}}"#), "{said}");
 }

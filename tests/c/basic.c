@@ -57,6 +57,15 @@ static void entries_along_a_branch(pi_session *session) {
     CHECK(pi_entries_count(entries) == 1);
     pi_entries_free(entries);
 
+    /* Where they stand, without their payloads. */
+    OK(pi_session_scan_branch_structure(session, pi_buf_data(second), PI_NUL, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 3);
+    CHECK(pi_entries_get(entries, 0, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.id, pi_buf_data(second));
+    CHECK_TEXT(entry.custom_type, "note");
+    CHECK(entry.seq > 0 && entry.timestamp > 0 && entry.payload == NULL && entry.payload_len == 0);
+    pi_entries_free(entries);
+
     pi_branch_scan_init(&scan, sizeof scan);
     scan.order = PI_ASCENDING;
     OK(pi_branch_entries(branch, &scan, &cursor, NULL, &error));
@@ -209,6 +218,25 @@ static void values_lists_and_names(pi_session *session) {
     CHECK(text == NULL);
 }
 
+/* A session without usage; tests/c/mutation.c writes some. */
+static void the_whole_session(pi_session *session) {
+    pi_buf *dump = NULL;
+    pi_usage_rows *rows = DIRTY;
+    uint64_t seq = 0;
+
+    OK(pi_session_next_seq(session, &seq, NULL, &error));
+    CHECK(seq > 1);
+    OK(pi_session_set_value(session, "app", PI_NUL, "seq", PI_NUL, "1", PI_NUL, NULL, &error));
+    OK(pi_session_dump(session, &dump, NULL, &error));
+    CHECK(pi_buf_len(dump) == strlen(pi_buf_data(dump)));
+    CHECK(strstr(pi_buf_data(dump), "{\"role\":\"user\", \"n\":9007199254740993}") != NULL);
+    CHECK(strstr(pi_buf_data(dump), "\"nextSeq\":") != NULL);
+    pi_buf_free(dump);
+    OK(pi_session_scan_usage(session, NULL, &rows, NULL, &error));
+    CHECK(pi_usage_rows_count(rows) == 0);
+    pi_usage_rows_free(rows);
+}
+
 static void listing_and_opening_again(pi_repository *repository) {
     pi_sessions *sessions = NULL;
     pi_session_info info;
@@ -265,6 +293,7 @@ int main(int argc, char **argv) {
     entries_along_a_branch(session);
     entries_of_the_session(session);
     values_lists_and_names(session);
+    the_whole_session(session);
     OK(pi_session_close(session, NULL, &error));
     CHECK(pi_session_free(session) == PI_OK);
     listing_and_opening_again(repository);

@@ -176,6 +176,9 @@ static void branch_and_entry_errors(pi_session *session) {
     FAILS(PI_INVALID_ARGUMENT, pi_session_entries(session, &query, &cursor, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_session_entries(session, NULL, NULL, NULL, &error));
     FAILS(PI_UNKNOWN_ENTRY, pi_session_scan_branch(session, "absent", PI_NUL, NULL, &entries, NULL, &error));
+    FAILS(PI_UNKNOWN_ENTRY,
+          pi_session_scan_branch_structure(session, "absent", PI_NUL, NULL, &entries, NULL, &error));
+    FAILS(PI_INVALID_ARGUMENT, pi_session_scan_branch_structure(session, "a", 1, NULL, NULL, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_session_get_entries(session, NULL, NULL, 1, &entries, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_session_get_entries(session, ids, NULL, 1, &entries, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_session_get_entry(session, NULL, 0, &entries, NULL, &error));
@@ -221,6 +224,7 @@ static void read_only_and_closed(pi_repository *repository, pi_session *session)
     pi_entry entry;
     pi_buf *buf = DIRTY;
     pi_mutation *mutation = DIRTY;
+    uint64_t seq = 1;
 
     OK(pi_branch_create(session, "c", 1, NULL, 0, &branch, NULL, &error));
     OK(pi_branch_append_message(branch, "{}", PI_NUL, NULL, NULL, &error));
@@ -234,6 +238,10 @@ static void read_only_and_closed(pi_repository *repository, pi_session *session)
     FAILS(PI_CLOSED, pi_session_name(session, &buf, NULL, &error));
     CHECK(buf == NULL);
     FAILS(PI_CLOSED, pi_session_set_name(session, "x", 1, NULL, &error));
+    FAILS(PI_CLOSED, pi_session_next_seq(session, &seq, NULL, &error));
+    CHECK(seq == 0);
+    FAILS(PI_CLOSED, pi_session_dump(session, &buf, NULL, &error));
+    CHECK(buf == NULL);
     FAILS(PI_CLOSED, pi_branch_tip_id(branch, &buf, NULL, &error));
     FAILS(PI_CLOSED, pi_branch_append_message(branch, "{}", PI_NUL, &buf, NULL, &error));
     FAILS(PI_CLOSED, pi_mutation_begin(session, &mutation, NULL, &error));

@@ -68,6 +68,9 @@ static void a_scope_begins_reads_commits_and_ends(pi_session *session) {
     OK(pi_mutation_scan_branch(mutation, "e1", 2, NULL, &entries, NULL, &error));
     CHECK(pi_entries_count(entries) == 3);
     pi_entries_free(entries);
+    OK(pi_mutation_scan_branch_structure(mutation, "e1", 2, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 3);
+    pi_entries_free(entries);
     OK(pi_mutation_get_value(mutation, "pi.branch.tip", PI_NUL, "main", PI_NUL, &value, &seq, NULL, &error));
     CHECK_TEXT(pi_buf_data(value), "\"e1\"");
     CHECK(seq == pi_commit_result_seqs(result)[4]);
@@ -88,6 +91,7 @@ static void a_scope_begins_reads_commits_and_ends(pi_session *session) {
     OK(pi_mutation_end(mutation, &error));
     OK(pi_mutation_end(mutation, &error));
     FAILS(PI_MUTATION_ENDED, pi_mutation_stats(mutation, &stats, sizeof stats, NULL, &error));
+    FAILS(PI_MUTATION_ENDED, pi_mutation_scan_branch_structure(mutation, "e1", 2, NULL, &entries, NULL, &error));
     FAILS(PI_MUTATION_ENDED, pi_mutation_commit(mutation, NULL, NULL, NULL, &error));
     CHECK(pi_mutation_free(mutation) == PI_OK);
 
@@ -98,6 +102,34 @@ static void a_scope_begins_reads_commits_and_ends(pi_session *session) {
     CHECK(pi_mutation_free(mutation) == PI_OK);
     pi_writes_free(writes);
     pi_buf_free(id);
+}
+
+static void the_ledger_is_read(pi_session *session) {
+    pi_usage_scan scan;
+    pi_usage_rows *rows = NULL;
+    pi_usage_row row;
+    uint64_t seq;
+
+    OK(pi_session_scan_usage(session, NULL, &rows, NULL, &error));
+    CHECK(pi_usage_rows_count(rows) == 1);
+    CHECK(pi_usage_rows_get(rows, 0, &row, sizeof row) == PI_OK);
+    CHECK_TEXT(row.id, "u1");
+    CHECK(row.id_len == 2 && row.seq > 0 && row.payload_len == strlen(row.payload));
+    CHECK(strstr(row.payload, "\"totalTokens\":10") != NULL);
+    seq = row.seq + 1;
+    CHECK(pi_usage_rows_get(rows, 1, &row, sizeof row) == PI_INVALID_ARGUMENT && row.id == NULL);
+    pi_usage_rows_free(rows);
+    pi_usage_scan_init(&scan, sizeof scan);
+    scan.from_seq = &seq;
+    scan.order = PI_DESCENDING;
+    OK(pi_session_scan_usage(session, &scan, &rows, NULL, &error));
+    CHECK(pi_usage_rows_count(rows) == 0);
+    pi_usage_rows_free(rows);
+    scan.order = 7;
+    rows = DIRTY;
+    FAILS(PI_INVALID_ARGUMENT, pi_session_scan_usage(session, &scan, &rows, NULL, &error));
+    CHECK(rows == NULL);
+    FAILS(PI_INVALID_ARGUMENT, pi_session_scan_usage(session, NULL, NULL, NULL, &error));
 }
 
 static void refused_commit(pi_session *session, int32_t number, const char *entry, const char *tip) {
@@ -213,6 +245,7 @@ int main(int argc, char **argv) {
                    NULL);
     refused_commit(session, PI_DUPLICATE_ID, "{\"id\":\"e1\",\"parentId\":null,\"type\":\"custom\",\"customType\":\"t\"}", NULL);
     refused_commit(session, PI_UNKNOWN_TARGET, NULL, "\"absent\"");
+    the_ledger_is_read(session);
     functions_inside_the_line(session);
     finish(repository, session);
     return 0;

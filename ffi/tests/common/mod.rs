@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -27,6 +29,60 @@ pub(crate) fn library_folder() -> &'static Path {
         let test = std::env::current_exe().unwrap();
         test.parent().unwrap().parent().unwrap().to_owned()
     })
+}
+
+/// What gcc is to complain about.
+pub(crate) const WARNINGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Wstrict-prototypes", "-Werror"];
+
+/// How a program is linked.
+pub(crate) enum Link {
+    Shared,
+    Static,
+}
+
+/// The library as an installation has it: the shared one under its soname too, the static one made of it.
+fn installed() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let built = library_folder();
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::copy(built.join("libpisession.so"), folder.join("libpisession.so.0")).unwrap();
+        symlink("libpisession.so.0", folder.join("libpisession.so")).unwrap();
+        run(Command::new(manifest().join("static-library.sh"))
+            .arg(built.join("libpisession.a"))
+            .arg(manifest().join("symbols.txt"))
+            .arg(folder.join("libpisession.a")));
+        folder
+    })
+}
+
+/// Compiles and links a program into `folder`, which is the calling test's own. It is called as its first source.
+pub(crate) fn compile(sources: &[PathBuf], link: Link, folder: &Path) -> PathBuf {
+    let program = folder.join(sources[0].file_stem().unwrap());
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
+    gcc.arg("-I").arg(manifest().join("../include")).args(sources).arg("-o").arg(&program);
+    match link {
+        Link::Shared => gcc
+            .arg("-L")
+            .arg(installed())
+            .arg("-lpisession")
+            .arg(format!("-Wl,-rpath,{}", installed().display())),
+        Link::Static => gcc.arg(installed().join("libpisession.a")).args([
+            "-Wl,--gc-sections",
+            "-lgcc_s",
+            "-lutil",
+            "-lrt",
+            "-lpthread",
+            "-lm",
+            "-ldl",
+            "-lc",
+        ]),
+    };
+    run(&mut gcc);
+    program
 }
 
 /// Runs a program; its output. Panics with all it said if it fails.

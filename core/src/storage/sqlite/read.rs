@@ -202,6 +202,12 @@ macro_rules! placed {
 placed!(Entry);
 placed!(EntryStructure);
 
+/// A number that is never below zero.
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
 pub(super) fn parent_of(row: &Row<'_>) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned))
 }
@@ -292,11 +298,7 @@ impl View<'_> {
     pub(super) fn get_value(&self, address: &Address) -> Result<Option<StoredValue>> {
         let parameters = params![self.sid, address.namespace(), address.key()];
         self.connection.first(VALUE, parameters, |row| {
-            Ok(StoredValue {
-                address: address.clone(),
-                seq: row.get::<_, i64>(0)?.cast_unsigned(),
-                value: json(row, 1)?,
-            })
+            Ok(StoredValue { address: address.clone(), seq: count(row, 0)?, value: json(row, 1)? })
         })
     }
 
@@ -309,7 +311,7 @@ impl View<'_> {
         let stored = |row: &Row<'_>| {
             Ok(StoredValue {
                 address: Address::known(namespace, row.get_ref(0)?.as_str()?),
-                seq: row.get::<_, i64>(1)?.cast_unsigned(),
+                seq: count(row, 1)?,
                 value: json(row, 2)?,
             })
         };
@@ -439,8 +441,7 @@ impl View<'_> {
                     total: sum(13)?,
                 },
             };
-            let message_count = row.get::<_, i64>(1)?.cast_unsigned();
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), Stats { message_count, usage }))
+            Ok((count(row, 0)?, Stats { message_count: count(row, 1)?, usage }))
         })?;
         found.ok_or_else(|| unknown_session(id).with_path(self.connection.path()))
     }

@@ -39,8 +39,8 @@ impl Mutator {
     /// Applies `writes`, all or nothing. Legal once; the line stays held until the mutation ends.
     ///
     /// # Errors
-    /// [`CommitAttempted`](ErrorKind::CommitAttempted) the second time, also after a failed first;
-    /// [`MutationEnded`](ErrorKind::MutationEnded); what the writes are refused for, with nothing written
+    /// [`CommitAttempted`](ErrorKind::CommitAttempted) the second time, also after a failed first or
+    /// one that its context refused; [`MutationEnded`](ErrorKind::MutationEnded); what the writes are refused for, with nothing written
     /// ([`DuplicateId`](ErrorKind::DuplicateId), [`MissingParent`](ErrorKind::MissingParent),
     /// [`UnknownTarget`](ErrorKind::UnknownTarget), [`PendingAssistant`](ErrorKind::PendingAssistant),
     /// [`ReservedAddress`](ErrorKind::ReservedAddress), [`TooLarge`](ErrorKind::TooLarge), …); what storage
@@ -49,11 +49,12 @@ impl Mutator {
         // Held through the commit: `end` waits for it.
         let mut attempted = self.attempted.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
-        ctx.check()?;
+        // Noted before anything can be refused: there is one attempt, whatever becomes of it.
         if std::mem::replace(&mut *attempted, true) {
             return Err(Error::new(ErrorKind::CommitAttempted, "the mutation has used its one commit")
                 .with_hint("collect all writes of a decision in one commit"));
         }
+        ctx.check()?;
         let _entered = self.span.enter();
         self.session.commit(self.ticket, writes, ctx)
     }

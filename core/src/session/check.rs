@@ -152,7 +152,7 @@ impl Check<'_> {
                 let message = format!("entry '{}' hangs on '{parent}', which is not before it", entry.id);
                 self.found(FindingKind::ParentOfNothing, &entry.id, message);
             }
-            let checked = Json::parse(&entry.payload).and_then(|payload| {
+            let checked = Json::parse_fields(entry.payload.as_str()).and_then(|payload| {
                 let custom_type = entry.custom_type.as_deref();
                 NewEntry::with_payload(&entry.id, None, entry.entry_type, custom_type, payload)
             });

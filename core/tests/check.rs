@@ -140,6 +140,27 @@ fn each_damage_of_a_database_has_its_finding() {
     }
 }
 
+/// The work follows the number of lanes: with each compared with all, this would not end in a minute.
+#[test]
+fn a_session_may_have_many_lanes() {
+    const PARTS: [&str; 3] = ["pi.branch.tip", "pi.lane.config", "pi.lane.state"];
+    let session = open_repository("memory:", Default::default())
+        .unwrap()
+        .create(&Default::default(), &background())
+        .unwrap();
+    let lane =
+        |number: usize| format!("{}{number:06}", "a lane with a name that begins as all the others do ");
+    let commit: Vec<Write> = (0..60_000)
+        .flat_map(|number| PARTS.map(|part| (part, number)))
+        .filter(|(part, number)| (*part, *number) != (PARTS[1], 7) && (*part, *number) != (PARTS[2], 5))
+        .map(|(part, number)| Write::SetValue(Address::new(part, lane(number)).unwrap(), Json::null()))
+        .collect();
+    session.mutate(|mutator, ctx| mutator.commit(&commit, ctx), &background()).unwrap();
+    let found = session.check(&mut |_| (), &background()).unwrap();
+    let found: Vec<_> = found.into_iter().map(|finding| (finding.kind, finding.id.unwrap())).collect();
+    assert_eq!(found, [5, 7].map(|number| (FindingKind::IncompleteLane, lane(number))));
+}
+
 #[test]
 fn every_type_of_entry_is_checked_by_its_fields() {
     on_every_session(|session| {

@@ -1,6 +1,6 @@
 //! Looks a session over and names what is wrong with it. Never repairs, never writes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -215,7 +215,7 @@ impl Check<'_> {
     }
 
     fn read_lanes(&mut self) -> Result<()> {
-        let names = |namespace| -> Result<Vec<String>> {
+        let names = |namespace| -> Result<HashSet<String>> {
             let stored = self.session.scan_values(&Address::known(namespace, ""), self.ctx)?;
             Ok(stored.into_iter().map(|stored| stored.address.key().to_owned()).collect())
         };
@@ -224,10 +224,9 @@ impl Check<'_> {
             ("configuration", names(reserved::LANE_CONFIG)?),
             ("state", names(reserved::LANE_STATE)?),
         ];
-        let mut lanes: Vec<&String> = parts[1..].iter().flat_map(|(_, names)| names).collect();
-        lanes.sort();
-        lanes.dedup();
+        let lanes: BTreeSet<&String> = parts[1..].iter().flat_map(|(_, names)| names).collect();
         for lane in lanes {
+            self.ctx.check()?;
             let missing: Vec<&str> =
                 parts.iter().filter(|(_, names)| !names.contains(lane)).map(|(part, _)| *part).collect();
             if !missing.is_empty() {

@@ -122,6 +122,11 @@ impl Json {
         self.0.trim_matches(WHITE) == "null"
     }
 
+    /// Whether it is a string, which may hold lone surrogates.
+    pub(crate) fn is_string(&self) -> bool {
+        self.0.trim_start_matches(WHITE).starts_with('"')
+    }
+
     /// The text of field `name` of an object; the last one of equal names. None for anything else.
     pub fn get(&self, name: &str) -> Option<&str> {
         get(self.as_str(), name)

@@ -82,6 +82,8 @@ pub use session::mutation::{Mutation, Mutator};
 pub use session::reader::SessionReader;
 pub use session::{BranchInfo, EntryQuery, Session};
 pub use sql::{Rows, SqlValue, sqlite_version};
+pub use storage::jsonl::compact::Compaction;
+pub use storage::jsonl::state::Gap;
 pub use storage::query::{BranchScan, LIST_LIMIT, LIST_LIMIT_MAX, ListRead, Order, PathOrder, UsageScan};
 
 /// The Rust code of the README and the book runs as doc tests.

@@ -117,7 +117,9 @@ fn damaged(sql: &str) -> (tempfile::TempDir, Repository, Session) {
     repository.close(&ctx).unwrap();
     rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
     let repository = open_repository(&uri, Default::default()).unwrap();
-    let session = repository.open_with("s", &OpenOptions { mode: OpenMode::ReadOnly }, &ctx).unwrap();
+    let session = repository
+        .open_with("s", &OpenOptions { mode: OpenMode::ReadOnly, ..Default::default() }, &ctx)
+        .unwrap();
     (folder, repository, session)
 }
 

@@ -20,6 +20,8 @@ use support::{Place, ToldClock, URIS, background, shared};
 
 #[derive(Deserialize)]
 struct Golden {
+    #[serde(rename = "fileName")]
+    file_name: Option<String>,
     create: Create,
     commits: Vec<Commit>,
     dump: Box<RawValue>,
@@ -112,15 +114,20 @@ fn replay(folder: &Path, name: &str, uri: &str) {
     let here = format!("{}/{name} [{uri}]", folder.display());
     let text = std::fs::read_to_string(folder.join(name)).unwrap();
     let golden: Golden = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{here}: {error}"));
-    let expected = read(golden.dump.get());
+    let mut expected = read(golden.dump.get());
+    // A file of JSON lines always has a working folder.
+    let cwd = golden
+        .create
+        .cwd
+        .clone()
+        .or_else(|| uri.starts_with("jsonl:").then(|| "/workspace/golden".to_owned()));
+    if golden.create.cwd != cwd {
+        expected["metadata"]["cwd"] = cwd.clone().into();
+    }
     let clock = Arc::new(ToldClock::default());
     clock.tell(expected["metadata"]["createdAt"].as_i64().unwrap());
     let place = Place::new(uri, RepositoryOptions { clock: clock.clone(), ..Default::default() });
-    let create = CreateOptions {
-        id: Some(golden.create.id.clone()),
-        cwd: golden.create.cwd.clone(),
-        ..CreateOptions::default()
-    };
+    let create = CreateOptions { id: Some(golden.create.id.clone()), cwd, ..CreateOptions::default() };
     let session = place.repository.create(&create, &background()).unwrap();
     let mut seqs = BTreeMap::new();
     for (number, commit) in golden.commits.iter().enumerate() {
@@ -135,6 +142,12 @@ fn replay(folder: &Path, name: &str, uri: &str) {
     assert_eq!(dump(&session), expected, "{here}");
 
     session.close(&background()).unwrap();
+    if uri.starts_with("jsonl:") && folder.ends_with("v4") && refused == 0 {
+        let file = std::fs::read_to_string(folder.join(name.replace(".expected.json", ".jsonl"))).unwrap();
+        let ours = session.metadata().path.as_ref().unwrap();
+        assert_eq!(std::fs::read_to_string(ours).unwrap(), file, "{here}");
+        assert!(ours.ends_with(golden.file_name.as_deref().unwrap()), "{}", ours.display());
+    }
     let session = place.repository.open(&golden.create.id, &background()).unwrap();
     assert_eq!(dump(&session), expected, "{here}, reopened");
 }

@@ -61,7 +61,7 @@ fn memory() -> Repository {
 
 /// One of each kind of repository there is, each in a folder that lives as long as it.
 fn repositories() -> Vec<(tempfile::TempDir, Repository)> {
-    let kinds = ["memory:", "sqlite:{}/folder", "sqlite:{}/one.sqlite"];
+    let kinds = ["memory:", "jsonl:{}/lines", "sqlite:{}/folder", "sqlite:{}/one.sqlite"];
     let open = |uri: &str| {
         let folder = tempfile::tempdir().unwrap();
         let uri = uri.replace("{}", folder.path().to_str().unwrap());
@@ -365,7 +365,7 @@ fn other_files_are_refused_by_name() {
         (r#"{"a":1}{"uuid":"u","sessionId":"s"}"#, ErrorKind::NotASession, "uuid-session-id"),
         (r#"{"type":"session_meta"}"#, ErrorKind::NotASession, "session-meta"),
         (r#"{"kind":"header","version":4}"#, ErrorKind::NotASession, "header-version-4"),
-        (r#"{"kind":"header","v":4,"id":"a"}"#, ErrorKind::Unsupported, "format 4"),
+        (r#"{"kind":"header","v":4,"id":"a"}"#, ErrorKind::Corrupt, "storageVersion"),
         (r#"{"kind":"header","v":5,"id":"a"}"#, ErrorKind::UnsupportedVersion, "newer"),
         ("SQLite format 3\0", ErrorKind::Unsupported, "SQLite"),
         ("text", ErrorKind::NotASession, "JSON object"),

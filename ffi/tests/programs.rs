@@ -13,8 +13,9 @@ use common::{Link, WARNINGS, compile, is_installed, manifest, run};
 
 /// What a program is run on: a kind of repository, empty each time.
 fn repositories(folder: &Path) -> Vec<String> {
-    let folder = folder.display();
-    vec!["memory:".to_owned(), format!("sqlite:{folder}/sessions"), format!("sqlite:{folder}/all.sqlite")]
+    let places = ["jsonl:{}/lines", "sqlite:{}/sessions", "sqlite:{}/all.sqlite"];
+    let files = places.map(|place| place.replace("{}", &folder.display().to_string()));
+    ["memory:".to_owned()].into_iter().chain(files).collect()
 }
 
 const PROGRAMS: [&str; 7] = ["basic", "errors", "fork", "handles", "mutation", "panic", "threads"];

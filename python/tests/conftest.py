@@ -12,17 +12,7 @@ import pytest
 import pisession
 
 
-def opens(uri: str) -> bool:
-    """Whether this build knows the kind of repository."""
-    try:
-        pisession.open_repository(uri).close()
-    except pisession.InvalidArgumentError:
-        return False
-    return True
-
-
-KINDS = ["memory:", "sqlite:{folder}", "sqlite:{folder}/container.db"]
-URIS = [uri for uri in KINDS if opens(uri)]
+URIS = ["memory:", "jsonl:{folder}", "sqlite:{folder}", "sqlite:{folder}/container.db"]
 
 
 @pytest.fixture(params=URIS)

@@ -16,15 +16,17 @@
 #include "calls.h"
 
 /* The kinds of repositories. */
-enum { MEMORY, FOLDER, CONTAINER, KINDS };
+enum { MEMORY, LINES, FOLDER, CONTAINER, KINDS };
 
-static const char *const KIND_NAMES[KINDS] = {"memory", "sqlite folder", "sqlite container"};
+static const char *const KIND_NAMES[KINDS] = {"memory", "jsonl", "sqlite folder", "sqlite container"};
 
 static void make_uri(char *uri, size_t size, int kind, const char *folder) {
     static int number;
     number++;
     if (kind == MEMORY)
         snprintf(uri, size, "memory:");
+    else if (kind == LINES)
+        snprintf(uri, size, "jsonl:%s/lines-%d", folder, number);
     else if (kind == FOLDER)
         snprintf(uri, size, "sqlite:%s/sessions-%d", folder, number);
     else

@@ -6,7 +6,7 @@ use pisession::{
     BranchScan, Context, Durability, EntryQuery, Json, ListOptions, Order, Session, SessionReader, Value,
 };
 
-use crate::data::{SESSION, legacy_file, many_sessions, message, repository, session_of};
+use crate::data::{Kind, SESSION, legacy_file, many_sessions, message, repository, session_of};
 use crate::{Failure, Took, raw};
 
 /// One side of a case: takes the size, gives what it took.
@@ -28,9 +28,9 @@ const SIZES: &[u64] = &[1_000, 100_000, 1_000_000];
 
 pub(crate) const ALL: &[Case] = &[
     Case {
-        name: "append 1 KiB, process",
+        name: "SQLite: append 1 KiB, process",
         sides: &[
-            ("ours", |size| append(size, Durability::Process)),
+            ("ours", |size| append(Kind::Sqlite, size, Durability::Process)),
             ("raw SQLite", |size| raw::append(size, Durability::Process)),
             ("write", |size| raw::append_to_file(size, Durability::Process)),
         ],
@@ -40,9 +40,9 @@ pub(crate) const ALL: &[Case] = &[
         aim: "<= 1.3x raw SQLite; <= 1.10x smallest",
     },
     Case {
-        name: "append 1 KiB, power",
+        name: "SQLite: append 1 KiB, power",
         sides: &[
-            ("ours", |size| append(size, Durability::Power)),
+            ("ours", |size| append(Kind::Sqlite, size, Durability::Power)),
             ("raw SQLite", |size| raw::append(size, Durability::Power)),
             ("write+fdatasync", |size| raw::append_to_file(size, Durability::Power)),
         ],
@@ -52,9 +52,31 @@ pub(crate) const ALL: &[Case] = &[
         aim: "<= 1.3x raw SQLite; <= 1.10x smallest",
     },
     Case {
-        name: "read-modify-write, process",
+        name: "JSONL: append 1 KiB, process",
         sides: &[
-            ("ours", |size| count(size, Durability::Process)),
+            ("ours", |size| append(Kind::Jsonl, size, Durability::Process)),
+            ("write", |size| raw::append_to_file(size, Durability::Process)),
+        ],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "<= 3.5x write",
+    },
+    Case {
+        name: "JSONL: append 1 KiB, power",
+        sides: &[
+            ("ours", |size| append(Kind::Jsonl, size, Durability::Power)),
+            ("write+fdatasync", |size| raw::append_to_file(size, Durability::Power)),
+        ],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "<= 1.15x write+fdatasync",
+    },
+    Case {
+        name: "SQLite: read-modify-write, process",
+        sides: &[
+            ("ours", |size| count(Kind::Sqlite, size, Durability::Process)),
             ("raw SQLite", |size| raw::count(size, Durability::Process)),
         ],
         sizes: SIZES,
@@ -63,52 +85,95 @@ pub(crate) const ALL: &[Case] = &[
         aim: "",
     },
     Case {
-        name: "open",
-        sides: &[("ours", open), ("raw SQLite", raw::open)],
+        name: "JSONL: read-modify-write, process",
+        sides: &[("ours", |size| count(Kind::Jsonl, size, Durability::Process))],
         sizes: SIZES,
         per_operation: true,
         fixed: false,
         aim: "",
     },
     Case {
-        name: "newest 50",
-        sides: &[("ours", newest), ("raw SQLite", raw::newest)],
+        name: "SQLite: open",
+        sides: &[("ours", |size| open(Kind::Sqlite, size)), ("raw SQLite", raw::open)],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "",
+    },
+    Case {
+        name: "JSONL: open",
+        sides: &[
+            ("ours", |size| open(Kind::Jsonl, size)),
+            ("read + serde_json", raw::read_and_validate_jsonl),
+        ],
+        sizes: SIZES,
+        per_operation: false,
+        fixed: false,
+        aim: "<= 1.3x read + serde_json; < 64 MiB at 100,000",
+    },
+    Case {
+        name: "SQLite: newest 50",
+        sides: &[("ours", |size| newest(Kind::Sqlite, size)), ("raw SQLite", raw::newest)],
         sizes: SIZES,
         per_operation: true,
         fixed: false,
         aim: "< 150 us",
     },
     Case {
-        name: "full scan, session",
-        sides: &[("ours", scan_session), ("raw SQLite", raw::scan)],
+        name: "JSONL: newest 50",
+        sides: &[("ours", |size| newest(Kind::Jsonl, size))],
+        sizes: SIZES,
+        per_operation: true,
+        fixed: false,
+        aim: "",
+    },
+    Case {
+        name: "SQLite: full scan, session",
+        sides: &[("ours", |size| scan_session(Kind::Sqlite, size)), ("raw SQLite", raw::scan)],
         sizes: SIZES,
         per_operation: false,
         fixed: false,
         aim: "100,000: < 32 MiB",
     },
     Case {
-        name: "full scan, branch from the root",
-        sides: &[("ours", scan_branch), ("raw SQLite", raw::scan)],
+        name: "SQLite: full scan, branch from the root",
+        sides: &[("ours", |size| scan_branch(Kind::Sqlite, size)), ("raw SQLite", raw::scan)],
         sizes: SIZES,
         per_operation: false,
         fixed: false,
         aim: "100,000: < 32 MiB",
     },
     Case {
-        name: "list session files",
-        sides: &[("ours", |size| list(size, false))],
+        name: "JSONL: full scan, session",
+        sides: &[("ours", |size| scan_session(Kind::Jsonl, size))],
+        sizes: SIZES,
+        per_operation: false,
+        fixed: false,
+        aim: "",
+    },
+    Case {
+        name: "SQLite: list session files",
+        sides: &[("ours", |size| list(Kind::Sqlite, size, false))],
         sizes: &[10_000],
         per_operation: false,
         fixed: true,
         aim: "10,000: < 2 s",
     },
     Case {
-        name: "list a container",
-        sides: &[("ours", |size| list(size, true))],
+        name: "SQLite: list a container",
+        sides: &[("ours", |size| list(Kind::Sqlite, size, true))],
         sizes: &[10_000],
         per_operation: false,
         fixed: true,
         aim: "10,000: < 50 ms",
+    },
+    Case {
+        name: "JSONL: list session files",
+        sides: &[("ours", |size| list(Kind::Jsonl, size, false))],
+        sizes: &[10_000],
+        per_operation: false,
+        fixed: true,
+        aim: "10,000: < 2 s",
     },
     Case {
         name: "open a version 3 file",
@@ -128,13 +193,13 @@ pub(crate) fn commits(durability: Durability) -> u64 {
     }
 }
 
-fn session(size: u64, durability: Durability, name: &str) -> Result<Session, Failure> {
-    Ok(repository(&session_of(size, name)?, durability)?.open(SESSION, &Context::background())?)
+fn session(kind: Kind, size: u64, durability: Durability, name: &str) -> Result<Session, Failure> {
+    Ok(repository(kind, &session_of(kind, size, name)?, durability)?.open(SESSION, &Context::background())?)
 }
 
-fn append(size: u64, durability: Durability) -> Result<Took, Failure> {
+fn append(kind: Kind, size: u64, durability: Durability) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let session = session(size, durability, "append")?;
+    let session = session(kind, size, durability, "append")?;
     let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
     let messages = (0..commits(durability)).map(message).collect::<Result<Vec<Json>, _>>()?;
     let start = Instant::now();
@@ -146,9 +211,9 @@ fn append(size: u64, durability: Durability) -> Result<Took, Failure> {
     Ok(Took::new(took, messages.len() as u64))
 }
 
-fn count(size: u64, durability: Durability) -> Result<Took, Failure> {
+fn count(kind: Kind, size: u64, durability: Durability) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let session = session(size, durability, "count")?;
+    let session = session(kind, size, durability, "count")?;
     let counter: Value<u64> = Value::new("bench", "counter")?;
     let rounds = commits(durability);
     let start = Instant::now();
@@ -169,10 +234,10 @@ fn count(size: u64, durability: Durability) -> Result<Took, Failure> {
     Ok(Took::new(took, rounds))
 }
 
-fn open(size: u64) -> Result<Took, Failure> {
+fn open(kind: Kind, size: u64) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let repository = repository(&session_of(size, "open")?, Durability::Process)?;
-    let rounds = 200;
+    let repository = repository(kind, &session_of(kind, size, "open")?, Durability::Process)?;
+    let rounds = if kind == Kind::Sqlite { 200 } else { 3 };
     let start = Instant::now();
     for _ in 0..rounds {
         let session = repository.open(SESSION, &ctx)?;
@@ -181,9 +246,9 @@ fn open(size: u64) -> Result<Took, Failure> {
     Ok(Took::new(start.elapsed(), rounds))
 }
 
-fn newest(size: u64) -> Result<Took, Failure> {
+fn newest(kind: Kind, size: u64) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let session = session(size, Durability::Process, "newest")?;
+    let session = session(kind, size, Durability::Process, "newest")?;
     let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
     let scan = BranchScan { limit: Some(50), ..BranchScan::default() };
     let rounds = 2_000;
@@ -196,16 +261,16 @@ fn newest(size: u64) -> Result<Took, Failure> {
     Ok(Took::new(start.elapsed(), rounds))
 }
 
-fn scan_session(size: u64) -> Result<Took, Failure> {
+fn scan_session(kind: Kind, size: u64) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let session = session(size, Durability::Process, "scan")?;
+    let session = session(kind, size, Durability::Process, "scan")?;
     let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
     consume(size, session.entries(&query, &ctx))
 }
 
-fn scan_branch(size: u64) -> Result<Took, Failure> {
+fn scan_branch(kind: Kind, size: u64) -> Result<Took, Failure> {
     let ctx = Context::background();
-    let session = session(size, Durability::Process, "scan")?;
+    let session = session(kind, size, Durability::Process, "scan")?;
     let branch = session.branch("main", &ctx)?.ok_or("no branch")?;
     let scan = BranchScan { order: pisession::PathOrder::OldestFirst, ..BranchScan::default() };
     consume(size, branch.entries(&scan, &ctx)?)
@@ -223,8 +288,8 @@ fn consume(size: u64, entries: pisession::Entries) -> Result<Took, Failure> {
     Ok(Took::new(start.elapsed(), 1))
 }
 
-fn list(size: u64, container: bool) -> Result<Took, Failure> {
-    let repository = repository(&many_sessions(size, container)?, Durability::Process)?;
+fn list(kind: Kind, size: u64, container: bool) -> Result<Took, Failure> {
+    let repository = repository(kind, &many_sessions(kind, size, container)?, Durability::Process)?;
     let start = Instant::now();
     let listed = repository.list(&ListOptions::default(), &Context::background())?;
     if listed.iter().filter(|listing| listing.problem.is_none()).count() as u64 != size {

@@ -40,9 +40,25 @@ pub(crate) fn fresh(name: &str) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-pub(crate) fn repository(folder: &Path, durability: Durability) -> Result<Repository, Failure> {
+/// How a session is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Sqlite,
+    Jsonl,
+}
+
+impl Kind {
+    fn scheme(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
+pub(crate) fn repository(kind: Kind, place: &Path, durability: Durability) -> Result<Repository, Failure> {
     Ok(open_repository(
-        &format!("sqlite:{}", folder.display()),
+        &format!("{}:{}", kind.scheme(), place.display()),
         RepositoryOptions { durability, ..RepositoryOptions::default() },
     )?)
 }
@@ -51,14 +67,14 @@ pub(crate) fn repository(folder: &Path, durability: Durability) -> Result<Reposi
 pub(crate) const SESSION: &str = "bench";
 
 /// A folder with one session of `size` messages in one chain on branch `main`. Made once, then copied.
-pub(crate) fn session_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
-    let made = folder()?.join(format!("made-{size}"));
+pub(crate) fn session_of(kind: Kind, size: u64, copy: &str) -> Result<PathBuf, Failure> {
+    let name = format!("made-{}-{size}", kind.scheme());
+    let made = folder()?.join(&name);
     if !made.join("done").exists() {
-        let making = fresh(&format!("made-{size}"))?;
-        let repository = repository(&making, Durability::Process)?;
+        let making = fresh(&name)?;
+        let repository = repository(kind, &making, Durability::Process)?;
         let ctx = Context::background();
-        let session =
-            repository.create(&CreateOptions { id: Some(SESSION.to_owned()), ..Default::default() }, &ctx)?;
+        let session = repository.create(&options(SESSION), &ctx)?;
         let branch = session.create_branch("main", None, &ctx)?;
         let numbers: Vec<u64> = (0..size).collect();
         for numbers in numbers.chunks(1_000) {
@@ -73,24 +89,40 @@ pub(crate) fn session_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
         fs::write(making.join("done"), "")?;
     }
     let target = fresh(copy)?;
-    for file in fs::read_dir(&made)? {
-        let file = file?;
-        fs::copy(file.path(), target.join(file.file_name()))?;
-    }
+    copy_folder(&made, &target)?;
     Ok(target)
 }
 
-/// A folder or container with `size` small sessions. Made once.
-pub(crate) fn many_sessions(size: u64, container: bool) -> Result<PathBuf, Failure> {
-    let made = folder()?.join(format!("many-{size}-{container}"));
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(to)?;
+    for file in fs::read_dir(from)? {
+        let file = file?;
+        if file.file_type()?.is_dir() {
+            copy_folder(&file.path(), &to.join(file.file_name()))?;
+        } else {
+            fs::copy(file.path(), to.join(file.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
+fn options(id: &str) -> CreateOptions {
+    CreateOptions { id: Some(id.to_owned()), cwd: Some("/bench".to_owned()), ..CreateOptions::default() }
+}
+
+/// A place with `size` small sessions. Made once.
+pub(crate) fn many_sessions(kind: Kind, size: u64, container: bool) -> Result<PathBuf, Failure> {
+    let name = format!("many-{}-{size}-{container}", kind.scheme());
+    let made = folder()?.join(&name);
     let place = if container { made.join("all.sqlite") } else { made.clone() };
     if !made.join("done").exists() {
-        fresh(&format!("many-{size}-{container}"))?;
-        let repository = repository(&place, Durability::Process)?;
+        fresh(&name)?;
+        let repository = repository(kind, &place, Durability::Process)?;
         let ctx = Context::background();
         for number in 0..size {
-            let id = Some(format!("session-{number}"));
-            let session = repository.create(&CreateOptions { id, ..Default::default() }, &ctx)?;
+            // Ids of the library's own, as most sessions have.
+            let options = CreateOptions { cwd: Some("/bench".to_owned()), ..CreateOptions::default() };
+            let session = repository.create(&options, &ctx)?;
             session.create_branch("main", None, &ctx)?.append_message(&message(number)?, &ctx)?;
             session.close(&ctx)?;
         }

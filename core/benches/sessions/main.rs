@@ -68,7 +68,7 @@ fn table(word: &str) -> Result<(), Failure> {
         Ok(sizes) => sizes.split(',').map(str::parse).collect::<Result<_, _>>()?,
         Err(_) => vec![1_000, 100_000, 1_000_000],
     };
-    println!("{:<34} {:>9} {:>12} {:>9}  {:<52} aim", "case", "size", "took", "peak", "ratio");
+    println!("{:<42} {:>9} {:>12} {:>9}  {:<52} aim", "case", "size", "took", "peak", "ratio");
     for case in cases::ALL.iter().filter(|case| case.name.contains(word)) {
         let largest = sizes.iter().max().copied().unwrap_or_default();
         let wanted = case
@@ -93,7 +93,7 @@ fn table(word: &str) -> Result<(), Failure> {
                 )
                 .collect();
             println!(
-                "{:<34} {size:>9} {:>12} {:>7.1}M  {:<52} {}",
+                "{:<42} {size:>9} {:>12} {:>7.1}M  {:<52} {}",
                 case.name,
                 readable(ours.nanos),
                 ours.peak_kib as f64 / 1024.0,
@@ -102,7 +102,7 @@ fn table(word: &str) -> Result<(), Failure> {
             );
             for (side, other) in &rows[1..] {
                 println!(
-                    "{:<34} {:>9} {:>12} {:>7.1}M",
+                    "{:<42} {:>9} {:>12} {:>7.1}M",
                     format!("  {side}"),
                     "",
                     readable(other.nanos),

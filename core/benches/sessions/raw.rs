@@ -6,11 +6,11 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pisession::{Durability, IdGenerator as _, UuidV7};
+use pisession::{Context, Durability, IdGenerator as _, UuidV7};
 use rusqlite::{Connection, params};
 
 use crate::cases::commits;
-use crate::data::{folder, fresh, legacy_file, message};
+use crate::data::{Kind, folder, fresh, legacy_file, message, repository, session_of};
 use crate::{Failure, Took};
 
 /// Reads a file once, so that every side finds it in the page cache.
@@ -179,13 +179,25 @@ pub(crate) fn append_to_file(_size: u64, durability: Durability) -> Result<Took,
     Ok(Took::new(start.elapsed(), lines.len() as u64))
 }
 
-/// Reads a file whole and validates each line with serde_json, keeping nothing.
+/// Reads a version 3 file whole and validates each line with serde_json, keeping nothing.
 pub(crate) fn read_and_validate(size: u64) -> Result<Took, Failure> {
-    let path = legacy_file(size)?;
-    warm(&path)?;
+    validate(&legacy_file(size)?)
+}
+
+/// The same for a file of JSON lines.
+pub(crate) fn read_and_validate_jsonl(size: u64) -> Result<Took, Failure> {
+    let repository =
+        repository(Kind::Jsonl, &session_of(Kind::Jsonl, size, "raw-lines")?, Durability::Process)?;
+    let listed = repository.list(&Default::default(), &Context::background())?;
+    let path = listed.into_iter().find_map(|listing| listing.path).ok_or("no session")?;
+    validate(&path)
+}
+
+fn validate(path: &Path) -> Result<Took, Failure> {
+    warm(path)?;
     let start = Instant::now();
     let mut text = String::new();
-    File::open(&path)?.read_to_string(&mut text)?;
+    File::open(path)?.read_to_string(&mut text)?;
     for line in text.lines() {
         serde_json::from_str::<serde::de::IgnoredAny>(line)?;
     }

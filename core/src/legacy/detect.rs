@@ -210,26 +210,59 @@ impl Detector {
     }
 }
 
-/// The id of the session in the file at `path`, of whatever version; none if it is no session file, or its
-/// header stands too far behind.
-pub(super) fn session_id(path: &Path) -> Option<String> {
+/// What the beginning of a file says.
+enum Beginning {
+    Old(Box<Header>),
+    /// The id of a session of format 4.
+    Format4(String),
+}
+
+/// Reads the beginning of the file at `path`, as far as a header may stand.
+fn beginning(path: &Path) -> Result<Beginning> {
+    let io = |error| Error::io("cannot open the session file", error).with_path(path);
     // Looked at before it is opened: opening a pipe would wait for its writer.
-    let metadata = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
-    let file = File::open(path).ok()?;
-    let mut lines = Lines::of(&file, metadata.len().min(LOOKED_AT), false).ok()?;
+    let metadata = std::fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() {
+        return Err(no_session("it is no regular file").with_path(path));
+    }
+    let file = File::open(path).map_err(io)?;
+    let mut lines = Lines::of(&file, metadata.len().min(LOOKED_AT), false).map_err(io)?;
     let mut detector = Detector::default();
-    detector.start(lines.peek().ok()?).ok()?;
-    while let Some(line) = lines.next().ok()? {
+    detector.start(lines.peek().map_err(io)?)?;
+    while let Some(line) = lines.next().map_err(io)? {
         if line.is_blank() {
             continue;
         }
-        match detector.line(&line, &objects(&line).ok()?).ok()? {
+        let found = objects(&line).map_err(|_| detector.no_objects(&line))?;
+        match detector.line(&line, &found)? {
             Step::Next => {}
-            Step::Found(found) => return Some(found.header.id),
-            Step::Format4(id) => return Some(id).filter(|id| !id.is_empty()),
+            Step::Found(found) => return Ok(Beginning::Old(Box::new(found.header))),
+            Step::Format4(id) => return Ok(Beginning::Format4(id)),
         }
     }
-    None
+    Err(detector.nothing_found())
+}
+
+/// Whether the file at `path` is a session of format 4.
+pub(super) fn is_format4(path: &Path) -> bool {
+    matches!(beginning(path), Ok(Beginning::Format4(_)))
+}
+
+/// The header of the file of version 1 to 3 at `path`.
+pub(super) fn header_of(path: &Path) -> Result<Header> {
+    match beginning(path).map_err(|error| error.with_path(path))? {
+        Beginning::Old(header) => Ok(*header),
+        Beginning::Format4(_) => Err(no_session("it is of format 4").with_path(path)),
+    }
+}
+
+/// The id of the session in the file at `path`, of whatever version; none if it is no session file, or its
+/// header stands too far behind.
+pub(super) fn session_id(path: &Path) -> Option<String> {
+    match beginning(path).ok()? {
+        Beginning::Old(header) => Some(header.id),
+        Beginning::Format4(id) => Some(id).filter(|id| !id.is_empty()),
+    }
 }
 
 /// Where a path in the header of the file at `path` leads.

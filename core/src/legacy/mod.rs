@@ -28,10 +28,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::scan::{Opened, Progress, Scanned};
 use crate::legacy::storage::{LegacyStorage, Stamp};
 use crate::legacy::writes::Source;
-use crate::model::id::UuidV7;
-use crate::repository::{CreateOptions, Repository};
+use crate::model::id::{SystemClock, UuidV7};
+use crate::model::json::MAX_PAYLOAD;
+use crate::repository::{CreateOptions, Durability, OpenMode, Repository};
 use crate::session::Session;
 use crate::session::backend::{LocalSession, SessionMetadata};
+use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
 
 pub(crate) use report::Legacy;
 
@@ -51,7 +53,7 @@ pub enum LegacyPolicy {
 pub struct OpenFileOptions {
     /// Refuse a file whose structure is damaged, at its first damage, in place of warning of it.
     pub strict: bool,
-    /// Go on although the file is damaged: needed to copy from one that is.
+    /// Go on although the file is damaged: needed to copy from one that is, and to read one of format 4.
     pub salvage: bool,
     /// What a commit does.
     pub legacy: LegacyPolicy,
@@ -62,7 +64,8 @@ pub struct OpenFileOptions {
 /// Files of versions 1, 2 and 3 are read as they are and never written; [`Session::legacy`] tells what was
 /// found in them, and [`OpenFileOptions::legacy`] says where commits go. Ids of their entries are the same at
 /// every open. Memory follows the number of entries, not their size: payloads are read when asked for. If
-/// the file changes after it was opened, reads fail with `FileChanged`.
+/// the file changes after it was opened, reads fail with `FileChanged`. A file of format 4 is opened for
+/// reading, and follows whoever writes it.
 ///
 /// ```no_run
 /// use pisession::{Context, SessionReader, open_file};
@@ -78,13 +81,16 @@ pub struct OpenFileOptions {
 ///
 /// # Errors
 /// [`NotASession`](ErrorKind::NotASession) for anything else, naming the dialect of other programs' files;
-/// [`Unsupported`](ErrorKind::Unsupported) for files of format 4 and SQLite databases;
+/// [`Unsupported`](ErrorKind::Unsupported) for SQLite databases;
 /// [`Corrupt`](ErrorKind::Corrupt) with line and offset for a damaged file in strict reading, and when it
 /// shall be copied without `salvage`; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a file of a
 /// version above 3 shall be copied; [`Io`](ErrorKind::Io); what creating a session and a commit fail with.
 pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
     let span = tracing::debug_span!("pisession.open", traceparent = ctx.traceparent());
     let _entered = span.enter();
+    if detect::is_format4(path.as_ref()) {
+        return open_format4(path.as_ref(), options);
+    }
     let copies = matches!(options.legacy, LegacyPolicy::Copy(_));
     let file = read(path.as_ref(), options.strict, copies, &|_| (), ctx)?;
     match &options.legacy {
@@ -99,6 +105,46 @@ pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Contex
             copy(file, repository, ctx)
         }
     }
+}
+
+/// Opens a file of format 4 for reading; to write it, it is opened through its repository.
+fn open_format4(path: &Path, options: &OpenFileOptions) -> Result<Session> {
+    if matches!(options.legacy, LegacyPolicy::Copy(_)) {
+        return Err(Error::new(ErrorKind::Unsupported, "a file of format 4 is not copied by opening it")
+            .with_path(path)
+            .with_hint("open it through its repository, jsonl: and the folder it is in, and go on in it"));
+    }
+    let storage = JsonlStorage::open(
+        path,
+        JsonlOptions {
+            mode: OpenMode::ReadOnly,
+            durability: Durability::Power,
+            clock: Arc::new(SystemClock),
+            max_payload: MAX_PAYLOAD,
+            salvage: options.salvage,
+            compact_on_close: false,
+        },
+    )?;
+    let metadata = SessionMetadata { path: Some(path.to_owned()), ..storage.metadata() };
+    let local = LocalSession::new(metadata, Arc::new(UuidV7::default()), Box::new(storage), None, None);
+    Ok(Session::new(Arc::new(local)))
+}
+
+/// What the file at `path` says of itself, and its version, from its header alone.
+pub(crate) fn metadata_of(path: &Path) -> Result<(SessionMetadata, u32)> {
+    let header = detect::header_of(path)?;
+    let parent_id =
+        header.parent.as_deref().and_then(|parent| detect::session_id(&detect::resolve(path, parent)));
+    let metadata = SessionMetadata {
+        id: header.id,
+        created_at: header.created_at.unwrap_or_default(),
+        storage_version: 1,
+        cwd: Some(header.cwd),
+        legacy_parent_session_path: header.parent.filter(|_| parent_id.is_none()),
+        parent_session_id: parent_id,
+        path: Some(path.to_owned()),
+    };
+    Ok((metadata, u32::try_from(header.version).unwrap_or(u32::MAX)))
 }
 
 fn copy(file: OldFile, repository: &Repository, ctx: &Context) -> Result<Session> {
@@ -170,9 +216,10 @@ fn read(path: &Path, strict: bool, hash: bool, progress: Progress<'_>, ctx: &Con
         Opened::Format4 => {
             return Err(Error::new(
                 ErrorKind::Unsupported,
-                "the file is a session of format 4 as JSON lines, which this release does not read",
+                "the file is a session of format 4 as JSON lines, which is not imported",
             )
-            .with_path(&path));
+            .with_path(&path)
+            .with_hint("put it into the folder of a jsonl: repository and open it there"));
         }
     };
     let tree = tree::resolve(&mut scanned);

@@ -67,7 +67,7 @@ impl NewEntry {
             parent_id: parent_id.map(str::to_owned),
             entry_type: EntryType::Message,
             custom_type: None,
-            payload: Json::trusted(format!("{{\"message\":{message}}}")),
+            payload: Json::trusted(format!("{{\"message\":{}}}", message.trimmed())),
             made_at: None,
         }
     }
@@ -85,7 +85,7 @@ impl NewEntry {
             entry_type: EntryType::Custom,
             custom_type: Some(custom_type.to_owned()),
             payload: Json::trusted(
-                data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{data}}}")),
+                data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{}}}", data.trimmed())),
             ),
             made_at: None,
         }
@@ -102,6 +102,11 @@ impl NewEntry {
         custom_type: Option<&str>,
         payload: Json,
     ) -> Result<Self> {
+        // The fields are kept to the letter; what stands between them is the line's, not the payload's.
+        let payload = match Members::of(payload.as_str()) {
+            Some(fields) => Json::trusted(rest_object(&fields.0, &[])),
+            None => payload,
+        };
         let entry = Self {
             id: id.into(),
             parent_id: parent_id.map(str::to_owned),
@@ -128,34 +133,9 @@ impl NewEntry {
 
     /// An entry from the fields of its JSON object.
     pub(crate) fn from_fields(fields: &[Member<'_>]) -> Result<Self> {
-        let last = |name: &str| fields.iter().rev().find(|member| member.is(name)).map(|member| member.value);
-        let id = last("id")
-            .and_then(text_of)
-            .ok_or_else(|| Error::new(ErrorKind::InvalidId, "the entry has no id of Unicode text"))?
-            .into_owned();
-        let invalid = |what: &str| {
-            Error::new(ErrorKind::InvalidArgument, format!("the entry {what}")).with_id(id.clone())
-        };
-        let parent_id = match last("parentId") {
-            Some("null") => None,
-            Some(text) => Some(
-                text_of(text).ok_or_else(|| invalid("has a parentId that is no Unicode text"))?.into_owned(),
-            ),
-            None => return Err(invalid("has no parentId; a root has null")),
-        };
-        let type_name = last("type").and_then(text_of).ok_or_else(|| invalid("has no type"))?;
-        let entry_type = EntryType::from_name(&type_name).ok_or_else(|| {
-            invalid(&format!("is of the unknown type '{type_name}'"))
-                .with_hint("a type is message, compaction, branch_summary or custom")
-        })?;
-        let (custom_type, structure): (_, &[&str]) = if entry_type == EntryType::Custom {
-            let custom_type =
-                last("customType").and_then(text_of).ok_or_else(|| invalid("has no customType"))?;
-            (Some(custom_type.into_owned()), &["id", "parentId", "type", "customType"])
-        } else {
-            (None, &["id", "parentId", "type"])
-        };
+        let (place, structure) = Place::of(fields)?;
         let payload = Json::trusted(rest_object(fields, structure));
+        let Place { id, parent_id, entry_type, custom_type } = place;
         let entry = Self { id, parent_id, entry_type, custom_type, payload, made_at: None };
         entry.check()?;
         Ok(entry)
@@ -198,44 +178,18 @@ impl NewEntry {
         {
             return Err(invalid(format!("cannot have the structural field '{name}' in its payload")));
         }
-        let need = |name: &str, right: fn(&str) -> bool, what: &str| match fields.get(name) {
-            Some(text) if right(text) => Ok(()),
-            _ => Err(invalid(format!("must have '{name}', {what}"))),
-        };
-        let is_text: fn(&str) -> bool = |text| text.starts_with('"');
-        let is_bool: fn(&str) -> bool = |text| matches!(text, "true" | "false");
-        match self.entry_type {
-            EntryType::Message => {
-                need("message", |text| text.starts_with('{'), "an object")?;
-                if fields.get("terminate").is_some_and(|text| text != "true") {
-                    return Err(invalid("can have 'terminate' only as true".to_owned()));
-                }
-                // What an older file holds is kept as it is.
-                if self.made_at.is_none() && is_pending(fields.get("message").unwrap_or_default()) {
-                    return Err(Error::new(
-                        ErrorKind::PendingAssistant,
-                        "an assistant message whose stopReason is 'pending' cannot be stored",
-                    )
-                    .with_id(&self.id)
-                    .with_hint("append it when the model has answered"));
-                }
-            }
-            EntryType::Compaction => {
-                need("summary", is_text, "a string")?;
-                need("retainedTail", |text| text.starts_with('['), "an array of messages")?;
-                need(
-                    "tokensBefore",
-                    |text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()),
-                    "a number",
-                )?;
-                need("fromHook", is_bool, "true or false")?;
-            }
-            EntryType::BranchSummary => {
-                need("fromId", |text| text == "null" || text.starts_with('"'), "an entry id or null")?;
-                need("summary", is_text, "a string")?;
-                need("fromHook", is_bool, "true or false")?;
-            }
-            EntryType::Custom => {}
+        check_payload(self.entry_type, &fields.0).map_err(invalid)?;
+        // What an older file holds is kept as it is.
+        if self.made_at.is_none()
+            && self.entry_type == EntryType::Message
+            && is_pending(fields.get("message").unwrap_or_default())
+        {
+            return Err(Error::new(
+                ErrorKind::PendingAssistant,
+                "an assistant message whose stopReason is 'pending' cannot be stored",
+            )
+            .with_id(&self.id)
+            .with_hint("append it when the model has answered"));
         }
         Ok(())
     }
@@ -264,6 +218,84 @@ impl NewEntry {
     pub fn payload(&self) -> &Json {
         &self.payload
     }
+}
+
+/// The structure fields of an entry.
+pub(crate) struct Place {
+    pub(crate) id: String,
+    pub(crate) parent_id: Option<String>,
+    pub(crate) entry_type: EntryType,
+    pub(crate) custom_type: Option<String>,
+}
+
+impl Place {
+    /// The structure in the fields of an entry's JSON object, and the names of the fields it took.
+    pub(crate) fn of(fields: &[Member<'_>]) -> Result<(Self, &'static [&'static str])> {
+        let last = |name: &str| fields.iter().rev().find(|member| member.is(name)).map(|member| member.value);
+        let id = last("id")
+            .and_then(text_of)
+            .ok_or_else(|| Error::new(ErrorKind::InvalidId, "the entry has no id of Unicode text"))?
+            .into_owned();
+        let invalid = |what: &str| {
+            Error::new(ErrorKind::InvalidArgument, format!("the entry {what}")).with_id(id.clone())
+        };
+        let parent_id = match last("parentId") {
+            Some("null") => None,
+            Some(text) => Some(
+                text_of(text).ok_or_else(|| invalid("has a parentId that is no Unicode text"))?.into_owned(),
+            ),
+            None => return Err(invalid("has no parentId; a root has null")),
+        };
+        let type_name = last("type").and_then(text_of).ok_or_else(|| invalid("has no type"))?;
+        let entry_type = EntryType::from_name(&type_name).ok_or_else(|| {
+            invalid(&format!("is of the unknown type '{type_name}'"))
+                .with_hint("a type is message, compaction, branch_summary or custom")
+        })?;
+        let (custom_type, structure): (_, &[&str]) = if entry_type == EntryType::Custom {
+            let custom_type =
+                last("customType").and_then(text_of).ok_or_else(|| invalid("has no customType"))?;
+            (Some(custom_type.into_owned()), &["id", "parentId", "type", "customType"])
+        } else {
+            (None, &["id", "parentId", "type"])
+        };
+        Ok((Self { id, parent_id, entry_type, custom_type }, structure))
+    }
+}
+
+/// Whether `fields` are a payload of that type; if not, what is wrong.
+pub(crate) fn check_payload(entry_type: EntryType, fields: &[Member<'_>]) -> Result<(), String> {
+    let get = |name: &str| fields.iter().rev().find(|member| member.is(name)).map(|member| member.value);
+    let need = |name: &str, right: fn(&str) -> bool, what: &str| match get(name) {
+        Some(text) if right(text) => Ok(()),
+        _ => Err(format!("must have '{name}', {what}")),
+    };
+    let is_text: fn(&str) -> bool = |text| text.starts_with('"');
+    let is_bool: fn(&str) -> bool = |text| matches!(text, "true" | "false");
+    match entry_type {
+        EntryType::Message => {
+            need("message", |text| text.starts_with('{'), "an object")?;
+            if get("terminate").is_some_and(|text| text != "true") {
+                return Err("can have 'terminate' only as true".to_owned());
+            }
+        }
+        EntryType::Compaction => {
+            need("summary", is_text, "a string")?;
+            need("retainedTail", |text| text.starts_with('['), "an array of messages")?;
+            need(
+                "tokensBefore",
+                |text| text.starts_with(|c: char| c == '-' || c.is_ascii_digit()),
+                "a number",
+            )?;
+            need("fromHook", is_bool, "true or false")?;
+        }
+        EntryType::BranchSummary => {
+            need("fromId", |text| text == "null" || text.starts_with('"'), "an entry id or null")?;
+            need("summary", is_text, "a string")?;
+            need("fromHook", is_bool, "true or false")?;
+        }
+        EntryType::Custom => {}
+    }
+    Ok(())
 }
 
 fn is_pending(message: &str) -> bool {

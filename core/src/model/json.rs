@@ -117,9 +117,14 @@ impl Json {
         &self.0
     }
 
+    /// The text without white space around it.
+    pub(crate) fn trimmed(&self) -> &str {
+        self.0.trim_matches(WHITE)
+    }
+
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
-        self.0.trim_matches(WHITE) == "null"
+        self.trimmed() == "null"
     }
 
     /// Whether it is a string, which may hold lone surrogates.

@@ -198,12 +198,25 @@ impl NewUsage {
 
     /// A row from its id and its other fields.
     pub(crate) fn from_fields(id: String, fields: &[Member<'_>]) -> Result<Self> {
+        Self::with_usage(id, fields, Usage::strict)
+    }
+
+    /// A row as a file has it: counters that are no numbers count 0.
+    pub(crate) fn stored(id: String, fields: &[Member<'_>]) -> Result<Self> {
+        Self::with_usage(id, fields, |text| {
+            Usage::lenient(text).ok_or_else(|| {
+                Error::new(ErrorKind::InvalidArgument, "the usage row has a 'usage' that is no object")
+            })
+        })
+    }
+
+    fn with_usage(id: String, fields: &[Member<'_>], read: fn(&str) -> Result<Usage>) -> Result<Self> {
         check_id(&id)?;
         let payload = rest_object(fields, &["id"]);
         let invalid =
             |what: &str| Error::new(ErrorKind::InvalidArgument, format!("the usage row {what}")).with_id(&id);
         let kept = Members::of(&payload).unwrap_or_default();
-        let usage = Usage::strict(kept.get("usage").ok_or_else(|| invalid("has no field 'usage'"))?)?;
+        let usage = read(kept.get("usage").ok_or_else(|| invalid("has no field 'usage'"))?)?;
         if kept.get("adjustment").is_some_and(|text| !matches!(text, "true" | "false")) {
             return Err(invalid("has an 'adjustment' that is neither true nor false"));
         }

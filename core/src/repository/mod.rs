@@ -1,6 +1,8 @@
 //! Repositories: where sessions are made, found, opened and deleted.
 
 pub(crate) mod file_name;
+pub(crate) mod files;
+pub(crate) mod jsonl;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod sqlite;
@@ -106,6 +108,8 @@ pub enum OpenMode {
 pub struct OpenOptions {
     /// May it be written?
     pub mode: OpenMode,
+    /// Read past damage in a file of JSON lines, for reading only; [`Session::gaps`] names what was passed.
+    pub salvage: bool,
 }
 
 /// How a session is kept.
@@ -211,7 +215,8 @@ pub struct Repository {
     process: Process,
 }
 
-/// Opens the repository that `uri` names: `memory:` (a new one each time), `sqlite:PATH` (a folder of one
+/// Opens the repository that `uri` names: `memory:` (a new one each time), `jsonl:PATH` (a folder of JSON
+/// lines, one file per session, in the format of the reference implementation), `sqlite:PATH` (a folder of one
 /// file per session, or a container: an existing file, or a name ending in `.sqlite`, `.sqlite3` or `.db`).
 /// PATH is taken as it stands. What is not there yet is made by the first `create`.
 ///
@@ -227,11 +232,11 @@ pub struct Repository {
 /// ```
 ///
 /// # Errors
-/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a text that names none,
-/// [`Unsupported`](ErrorKind::Unsupported) for a kind that is not there yet.
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for a text that names none.
 pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Repository> {
     let wrong = |what: String| {
-        Error::new(ErrorKind::InvalidArgument, what).with_hint("a repository is memory: or sqlite:PATH")
+        Error::new(ErrorKind::InvalidArgument, what)
+            .with_hint("a repository is memory:, jsonl:PATH or sqlite:PATH")
     };
     let (scheme, path) = uri.split_once(':').ok_or_else(|| wrong(format!("'{uri}' names no repository")))?;
     let options = Arc::new(options);
@@ -239,10 +244,7 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
         "memory" if path.is_empty() => Arc::new(memory::MemoryRepository::new(Arc::clone(&options))),
         "memory" => return Err(wrong(format!("'{uri}': memory: takes no path"))),
         "sqlite" => Arc::new(sqlite::SqliteRepository::new(path, Arc::clone(&options))?),
-        "jsonl" => {
-            return Err(Error::new(ErrorKind::Unsupported, format!("'{uri}': jsonl: is not there yet"))
-                .with_hint("use memory: or sqlite:PATH"));
-        }
+        "jsonl" => Arc::new(jsonl::JsonlRepository::new(path, Arc::clone(&options))?),
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
     Ok(Repository { backend, uri: uri.into(), options, process: Process::current() })
@@ -288,7 +290,7 @@ impl Repository {
     /// # Errors
     /// As [`open`](Self::open), but never `SessionBusy`.
     pub fn open_read_only<'a>(&self, session: impl Into<SessionRef<'a>>, ctx: &Context) -> Result<Session> {
-        self.open_with(session, &OpenOptions { mode: OpenMode::ReadOnly }, ctx)
+        self.open_with(session, &OpenOptions { mode: OpenMode::ReadOnly, ..OpenOptions::default() }, ctx)
     }
 
     /// Opens a session as `options` say.

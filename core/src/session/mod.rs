@@ -28,6 +28,8 @@ use crate::session::mutation::{Mutation, Mutator};
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source, stored_text};
 use crate::sql::{Rows, SqlValue};
 use crate::storage::Reads;
+use crate::storage::jsonl::compact::Compaction;
+use crate::storage::jsonl::state::Gap;
 use crate::storage::query::{EntryScan, Order, UsageScan};
 
 /// Which entries of a session to find. Default: all, newest first.
@@ -448,6 +450,26 @@ impl Session {
     /// [`SessionExists`](ErrorKind::SessionExists) if there is a file at `path`.
     pub fn backup_to(&self, path: impl AsRef<Path>, ctx: &Context) -> Result<()> {
         self.0.storage()?.backup_to(path.as_ref(), ctx)
+    }
+
+    /// Rewrites the session's file with what is alive: overwritten values, deleted lists and the like leave
+    /// it. The old file stays until the new one is whole; readers follow. Closing does it when more is dead
+    /// than alive.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) where the session is not kept as JSON lines;
+    /// [`ReadOnly`](ErrorKind::ReadOnly); [`Full`](ErrorKind::Full) and [`Io`](ErrorKind::Io), with the old
+    /// file as it was.
+    pub fn compact(&self, ctx: &Context) -> Result<Compaction> {
+        self.0.storage()?.compact(ctx)
+    }
+
+    /// Damage that opening with `salvage` read past.
+    ///
+    /// # Errors
+    /// [`Closed`](ErrorKind::Closed).
+    pub fn gaps(&self) -> Result<Vec<Gap>> {
+        Ok(self.0.storage()?.gaps().to_vec())
     }
 
     /// Refuses new mutations, fails the waiting ones, waits for the begun one to end, then closes storage.

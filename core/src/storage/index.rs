@@ -120,6 +120,11 @@ impl<P> EntryIndex<P> {
         &self.entries[position]
     }
 
+    /// Every entry, mutable: for a backend that moves payloads.
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Indexed<P>> {
+        self.entries.iter_mut()
+    }
+
     /// The place of the parent of the entry at that place; none for a root.
     pub(crate) fn parent(&self, position: usize) -> Option<usize> {
         Some(self.entries[position].parent).filter(|parent| *parent != NONE).map(|parent| parent as usize)

@@ -5,6 +5,7 @@
 
 pub(crate) mod commit;
 pub(crate) mod index;
+pub(crate) mod jsonl;
 pub(crate) mod memory;
 pub(crate) mod path;
 pub(crate) mod query;
@@ -17,6 +18,8 @@ use crate::model::entry::{Entry, EntryStructure};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
+use jsonl::compact::Compaction;
+use jsonl::state::Gap;
 use query::{BranchScan, EntryScan, ListRead, UsageScan};
 
 /// What can be asked. A read sees the newest fully applied commit and never part of one; several reads
@@ -75,6 +78,19 @@ pub(crate) trait Storage: Reads {
     fn backup_to(&self, _path: &std::path::Path, _ctx: &Context) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "this session is not kept in SQLite")
             .with_hint("copy its file, or copy it into a sqlite: repository"))
+    }
+
+    /// Rewrites the session's file with what is alive.
+    fn compact(&self, _ctx: &Context) -> Result<Compaction> {
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "this session is not kept as JSON lines: it has no dead lines",
+        ))
+    }
+
+    /// Damage that opening read past.
+    fn gaps(&self) -> &[Gap] {
+        &[]
     }
 
     /// Refuses new work, drains admitted commits, releases. Idempotent.

@@ -10,11 +10,12 @@ pub(crate) fn shared(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("PISESSION_SHARED")
         .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")), PathBuf::from);
     let folder = root.join(name);
-    if folder.is_dir() {
-        return Some(folder);
+    // By its one name: what is read there is named so.
+    let found = std::fs::canonicalize(&folder).ok().filter(|folder| folder.is_dir());
+    if found.is_none() {
+        eprintln!("SKIPPED: {} is not there; set PISESSION_SHARED", folder.display());
     }
-    eprintln!("SKIPPED: {} is not there; set PISESSION_SHARED", folder.display());
-    None
+    found
 }
 
 /// SHA-256 in hex.

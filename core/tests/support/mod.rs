@@ -13,7 +13,8 @@ use pisession::{
 };
 
 /// The backends; `{folder}` stands for an empty folder of the test's own.
-pub(crate) const URIS: &[&str] = &["memory:", "sqlite:{folder}/sessions", "sqlite:{folder}/all.sqlite"];
+pub(crate) const URIS: &[&str] =
+    &["memory:", "jsonl:{folder}/lines", "sqlite:{folder}/sessions", "sqlite:{folder}/all.sqlite"];
 
 /// A repository in a place of its own, which goes with it.
 pub(crate) struct Place {

@@ -7,12 +7,11 @@ use std::time::Instant;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
+use crate::repository::files::{PAUSE, file_at, is_same_file, lock_session, outside};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
 use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
-use crate::repository::sqlite::{
-    PAUSE, Shared, file_at, is_same_file, listing, lock_session, outside, steadily,
-};
+use crate::repository::sqlite::{Shared, listing, steadily};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -63,7 +62,7 @@ impl Container {
     ) -> Result<Session> {
         let lock_path = self.lock_path(&metadata.id)?;
         let file = self.make(shared, ctx)?;
-        shared.make_folder(&self.locks)?;
+        shared.files.make_folder(&self.locks)?;
         self.sweep.run_with(&self.locks, || {
             match FileLock::take_abandoned(&with_ending(&self.path, LOCK), true)? {
                 Some(_lock) => remove_drafts(&self.path),
@@ -73,6 +72,7 @@ impl Container {
         let in_use = shared.database(&self.path, file, OpenMode::ReadWrite, ctx)?;
         let exists = || Ok(in_use.database().session(&metadata.id, ctx)?.is_some());
         let inserted = shared
+            .files
             .reserve(&metadata.id, &lock_path, exists, ctx)
             .and_then(|lock| in_use.database().insert_session(&metadata, ctx).map(|()| lock));
         match inserted {
@@ -83,7 +83,7 @@ impl Container {
 
     /// Makes the container if it is not there. Of several that want to, one does, and the others wait.
     fn make(&self, shared: &Shared, ctx: &Context) -> Result<FileId> {
-        let end = Instant::now() + shared.options.busy_timeout;
+        let end = Instant::now() + shared.files.options.busy_timeout;
         loop {
             ctx.check()?;
             if let Some(file) = self.file()? {
@@ -95,7 +95,7 @@ impl Container {
                     .with_hint("make what it leads to available, or remove it"));
             }
             if let Some(folder) = self.path.parent() {
-                shared.make_folder(folder)?;
+                shared.files.make_folder(folder)?;
             }
             match FileLock::take(&with_ending(&self.path, LOCK))? {
                 Attempt::Taken(_lock) => {
@@ -163,7 +163,7 @@ impl Container {
     }
 
     fn lock(&self, shared: &Shared, id: &str, lock_path: &Path) -> Result<FileLock> {
-        shared.make_folder(&self.locks)?;
+        shared.files.make_folder(&self.locks)?;
         lock_session(id, lock_path)
     }
 

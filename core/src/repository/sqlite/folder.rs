@@ -14,10 +14,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, encode, with_ending};
+use crate::repository::files::{file_at, is_same_file, lock_session, outside};
 use crate::repository::lock::FileLock;
 use crate::repository::sqlite::databases::FileId;
 use crate::repository::sqlite::sweep::Sweep;
-use crate::repository::sqlite::{Shared, file_at, is_same_file, listing, lock_session, outside, steadily};
+use crate::repository::sqlite::{Shared, listing, steadily};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -59,14 +60,14 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Session> {
         let path = self.file_of(&metadata.id)?;
-        shared.make_folder(&self.root)?;
+        shared.files.make_folder(&self.root)?;
         self.sweep.run(&self.root);
         // A new id of our own is in no file that was renamed.
         if id_was_given && !self.files_of(shared, &metadata.id, ctx)?.is_empty() {
             return Err(session_exists(&metadata.id));
         }
         let exists = || Ok(file_at(&path)?.is_some());
-        let lock = shared.reserve(&metadata.id, &with_ending(&path, LOCK), exists, ctx)?;
+        let lock = shared.files.reserve(&metadata.id, &with_ending(&path, LOCK), exists, ctx)?;
         remove_side_files(&path)?;
         Database::create(&path, Some(&metadata), ctx)?;
         let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
@@ -128,7 +129,7 @@ impl Folder {
         // The database first: its side files without it are nothing, it without them could be damaged.
         fs::remove_file(&path).map_err(|error| Error::io("cannot delete", error).with_path(&path))?;
         remove_side_files(&path)?;
-        shared.sync_folder(&self.root)
+        shared.files.sync_folder(&self.root)
     }
 
     /// The one file that holds the session; with `given`, that one.

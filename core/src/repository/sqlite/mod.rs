@@ -11,19 +11,17 @@ mod sweep;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::Process;
-use crate::repository::lock::{Attempt, FileLock};
+use crate::repository::files::{Files, PAUSE, file_at};
+use crate::repository::lock::FileLock;
 use crate::repository::{
-    Backend, CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
-    SessionListing, session_exists,
+    Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
 };
 use crate::session::Session;
-use crate::session::backend::{Backend as _, LocalSession, SessionMetadata};
+use crate::session::backend::{LocalSession, SessionMetadata};
 use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
 use container::Container;
 use databases::{Databases, FileId, InUse};
@@ -31,8 +29,6 @@ use folder::Folder;
 
 /// How the names of containers end that are not there yet.
 const CONTAINER_ENDINGS: [&str; 3] = [".sqlite", ".sqlite3", ".db"];
-/// How long to wait before a lock that is taken or a file that is being made is looked at again.
-const PAUSE: Duration = Duration::from_millis(2);
 /// How often a file is opened for reading that changes while it is opened.
 const ATTEMPTS: usize = 16;
 
@@ -82,8 +78,8 @@ impl SqliteRepository {
 
 impl Backend for SqliteRepository {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
-        self.shared.process.check()?;
-        let metadata = options.metadata(&self.shared.options);
+        self.shared.files.check()?;
+        let metadata = options.metadata(&self.shared.files.options);
         match &self.place {
             Place::Folder(folder) => folder.create(&self.shared, metadata, options.id.is_some(), ctx),
             Place::Container(container) => container.create(&self.shared, metadata, ctx),
@@ -91,7 +87,7 @@ impl Backend for SqliteRepository {
     }
 
     fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
-        self.shared.process.check()?;
+        self.shared.files.check()?;
         match &self.place {
             Place::Folder(folder) => folder.open(&self.shared, id, path, options.mode, ctx),
             Place::Container(container) => container.open(&self.shared, id, path, options.mode, ctx),
@@ -99,7 +95,7 @@ impl Backend for SqliteRepository {
     }
 
     fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
-        self.shared.process.check()?;
+        self.shared.files.check()?;
         match &self.place {
             Place::Folder(folder) => folder.list(&self.shared, options, ctx),
             Place::Container(container) => container.list(&self.shared, options, ctx),
@@ -107,7 +103,7 @@ impl Backend for SqliteRepository {
     }
 
     fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
-        self.shared.process.check()?;
+        self.shared.files.check()?;
         match &self.place {
             Place::Folder(folder) => folder.delete(&self.shared, id, ctx),
             Place::Container(container) => container.delete(&self.shared, id, ctx),
@@ -115,33 +111,19 @@ impl Backend for SqliteRepository {
     }
 
     fn close(&self, ctx: &Context) -> Vec<Error> {
-        if let Err(forked) = self.shared.process.check() {
-            return vec![forked];
-        }
-        self.shared.open_sessions().iter().filter_map(|session| session.close(ctx).err()).collect()
+        self.shared.files.close(ctx)
     }
 }
 
 /// What both kinds of place need.
 struct Shared {
-    options: Arc<RepositoryOptions>,
+    files: Files,
     databases: Arc<Databases>,
-    sessions: Mutex<Vec<Weak<LocalSession>>>,
-    process: Process,
 }
 
 impl Shared {
     fn new(options: Arc<RepositoryOptions>) -> Self {
-        Self { options, databases: Arc::default(), sessions: Mutex::default(), process: Process::current() }
-    }
-
-    fn open_sessions(&self) -> Vec<Arc<LocalSession>> {
-        self.sessions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect()
+        Self { files: Files::new(options), databases: Arc::default() }
     }
 
     /// The database at `path`, shared with whoever has it open through this repository.
@@ -160,7 +142,7 @@ impl Shared {
     }
 
     fn open_database(&self, path: &Path, access: Access, ctx: &Context) -> Result<Database> {
-        Database::open(path, access, self.options.durability, self.options.busy_timeout, ctx)
+        Database::open(path, access, self.files.options.durability, self.files.options.busy_timeout, ctx)
     }
 
     /// Runs `look` on the database at `path` without leaving anything: on the open one if there is one.
@@ -186,31 +168,6 @@ impl Shared {
         })
     }
 
-    /// Takes the lock that reserves a new id. `exists` tells whether a session of that id is there.
-    fn reserve(
-        &self,
-        id: &str,
-        path: &Path,
-        exists: impl Fn() -> Result<bool>,
-        ctx: &Context,
-    ) -> Result<FileLock> {
-        let end = Instant::now() + self.options.busy_timeout;
-        loop {
-            ctx.check()?;
-            if exists()? {
-                return Err(session_exists(id));
-            }
-            match FileLock::take(path)? {
-                // Looked at again: it may have been made before the lock was free.
-                Attempt::Taken(_) if exists()? => return Err(session_exists(id)),
-                Attempt::Taken(lock) => return Ok(lock),
-                // Being made or deleted elsewhere: soon it is there, or the lock is free.
-                Attempt::Held(holder) if Instant::now() >= end => return Err(holder.busy(id)),
-                Attempt::Held(_) => std::thread::sleep(PAUSE),
-            }
-        }
-    }
-
     /// Opens the session `id` of a database, which `lock` lets us write.
     fn session(
         &self,
@@ -223,68 +180,19 @@ impl Shared {
         let storage = SqliteStorage::open(
             in_use.database().clone(),
             &metadata.id,
-            Arc::clone(&self.options.clock),
-            self.options.max_payload,
+            Arc::clone(&self.files.options.clock),
+            self.files.options.max_payload,
             mode,
             ctx,
         )?;
         let local = LocalSession::new(
             metadata,
-            self.options.session_ids(),
+            self.files.options.session_ids(),
             Box::new(storage),
             lock.map(|lock| Box::new(lock) as _),
             None,
         );
-        let local = Arc::new(local.finishing_with(Box::new(move || in_use.close())));
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Arc::downgrade(&local));
-        Ok(Session::new(local))
-    }
-
-    /// Makes what was done to the names in a folder last, where the repository promises that.
-    fn sync_folder(&self, folder: &Path) -> Result<()> {
-        match self.options.durability {
-            Durability::Power => fs::File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder)),
-            Durability::Process => Ok(()),
-        }
-    }
-
-    /// Makes a folder and those above it, where they are missing.
-    fn make_folder(&self, folder: &Path) -> Result<()> {
-        if folder.is_dir() {
-            return Ok(());
-        }
-        let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
-        if let Some(above) = above {
-            self.make_folder(above)?;
-        }
-        match fs::create_dir(folder) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => {}
-            made => {
-                made.map_err(|error| Error::io("cannot make the folder", error).with_path(folder))?;
-            }
-        }
-        above.map_or(Ok(()), |above| self.sync_folder(above))
-    }
-}
-
-/// Takes the lock on a session that is there, or says who has it.
-fn lock_session(id: &str, path: &Path) -> Result<FileLock> {
-    match FileLock::take(path)? {
-        Attempt::Taken(lock) => Ok(lock),
-        Attempt::Held(holder) => Err(holder.busy(id)),
-    }
-}
-
-/// What `path` leads to; none if there is nothing.
-fn file_at(path: &Path) -> Result<Option<fs::Metadata>> {
-    match fs::symlink_metadata(path) {
-        Ok(there) => Ok(Some(there)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::io("cannot look at", error).with_path(path)),
+        Ok(self.files.admit(local.finishing_with(Box::new(move || in_use.close()))))
     }
 }
 
@@ -310,24 +218,6 @@ fn replaced(path: &Path) -> Error {
     Error::new(ErrorKind::FileChanged, "the file was replaced while it was opened")
         .with_path(path)
         .with_hint("open the session again")
-}
-
-/// Whether both paths lead to one file.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    match (fs::canonicalize(one), fs::canonicalize(other)) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => false,
-    }
-}
-
-/// A file of `path` that is not where sessions of this repository are.
-fn outside(path: &Path, place: &Path) -> Error {
-    Error::new(
-        ErrorKind::InvalidArgument,
-        format!("the session's file is not in this repository, which is {}", place.display()),
-    )
-    .with_path(path)
-    .with_hint("open it through the repository it is in")
 }
 
 fn listing(stored: StoredSession, path: PathBuf, format: Format, options: &ListOptions) -> SessionListing {

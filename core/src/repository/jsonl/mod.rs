@@ -1,0 +1,357 @@
+//! The JSONL repository: a folder with a folder per working folder, and in it a file per session.
+//!
+//! Files of versions 1 to 3 that lie there are sessions too, for reading.
+
+mod name;
+
+use std::fs;
+use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::legacy;
+use crate::model::value::reserved;
+use crate::repository::file_name::{LOCK, with_ending};
+use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside};
+use crate::repository::lock::FileLock;
+use crate::repository::{
+    Backend, CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
+    SessionListing, session_exists, unknown_session,
+};
+use crate::session::Session;
+use crate::session::backend::{LocalSession, SessionMetadata};
+use crate::session::reader::stored_text;
+use crate::storage::Reads as _;
+use crate::storage::jsonl::header::{FORMAT, Header};
+use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
+
+/// How the name of a file that is being made ends.
+const DRAFT: &str = ".new";
+/// How far the header of a file is looked for in a listing.
+const HEADER: u64 = 1 << 20;
+
+pub(crate) struct JsonlRepository {
+    root: PathBuf,
+    files: Files,
+}
+
+/// What a file says of itself at its beginning.
+struct Found {
+    path: PathBuf,
+    metadata: SessionMetadata,
+    version: u32,
+}
+
+impl JsonlRepository {
+    /// The repository at `path`, which stands as it was given.
+    pub(crate) fn new(path: &str, options: Arc<RepositoryOptions>) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::new(ErrorKind::InvalidArgument, what)
+                .with_path(path)
+                .with_hint("give a folder: jsonl:PATH")
+        };
+        if path.is_empty() || path.contains('\0') {
+            return Err(wrong("jsonl: names no path"));
+        }
+        let root = std::path::absolute(path)
+            .map_err(|error| Error::io("cannot tell the current folder", error).with_path(path))?;
+        if fs::metadata(&root).is_ok_and(|there| !there.is_dir()) {
+            return Err(wrong("is no folder"));
+        }
+        Ok(Self { root, files: Files::new(options) })
+    }
+
+    /// The session files here.
+    fn paths(&self) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for folder in names(&self.root)? {
+            if is_session_name(&folder) {
+                found.push(folder);
+            } else if folder.is_dir() {
+                found.extend(names(&folder)?.into_iter().filter(|path| is_session_name(path)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The files that hold the session `id`. A file whose name says another id is not looked into.
+    fn files_of(&self, id: &str, ctx: &Context) -> Result<Vec<Found>> {
+        let mut found = Vec::new();
+        for path in self.paths()? {
+            ctx.check()?;
+            let may_be =
+                path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name::may_be(name, id));
+            // One that cannot be read is no session of that id; a listing names it.
+            if may_be
+                && let Ok(looked) = look(&path)
+                && looked.metadata.id == id
+            {
+                found.push(looked);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The one file that holds the session; with `given`, that one.
+    fn locate(&self, id: &str, given: Option<&Path>, ctx: &Context) -> Result<Found> {
+        if let Some(given) = given {
+            let is_here = given.ancestors().skip(1).take(2).any(|folder| is_same_file(folder, &self.root));
+            if !is_here || !is_session_name(given) {
+                return Err(outside(given, &self.root));
+            }
+            let found = look(given)?;
+            return if found.metadata.id == id {
+                Ok(found)
+            } else {
+                Err(unknown_session(id).with_path(given))
+            };
+        }
+        let mut found = self.files_of(id, ctx)?;
+        match found.len() {
+            0 => Err(unknown_session(id).with_path(&self.root)),
+            1 => Ok(found.swap_remove(0)),
+            count => {
+                Err(Error::new(ErrorKind::AmbiguousSession, format!("{count} files hold the session '{id}'"))
+                    .with_id(id)
+                    .with_path(&self.root)
+                    .with_hint("open one by its metadata from a listing, or move the others away"))
+            }
+        }
+    }
+
+    fn storage_options(&self, options: OpenOptions) -> JsonlOptions {
+        JsonlOptions {
+            mode: options.mode,
+            durability: self.files.options.durability,
+            clock: Arc::clone(&self.files.options.clock),
+            max_payload: self.files.options.max_payload,
+            salvage: options.salvage,
+            compact_on_close: true,
+        }
+    }
+
+    fn session(
+        &self,
+        path: PathBuf,
+        id: &str,
+        options: OpenOptions,
+        lock: Option<FileLock>,
+    ) -> Result<Session> {
+        let storage = JsonlStorage::open(&path, self.storage_options(options))?;
+        let metadata = SessionMetadata { path: Some(path), ..storage.metadata() };
+        if metadata.id != id {
+            return Err(unknown_session(id).with_path(metadata.path.unwrap_or_default()));
+        }
+        Ok(self.files.admit(LocalSession::new(
+            metadata,
+            self.files.options.session_ids(),
+            Box::new(storage),
+            lock.map(|lock| Box::new(lock) as _),
+            None,
+        )))
+    }
+
+    /// Makes the file of a session appear whole under its name. Its lock is held.
+    fn publish(&self, path: &Path, metadata: &SessionMetadata) -> Result<()> {
+        let draft = with_ending(path, DRAFT);
+        let failed = |error| Error::io("cannot make the session's file", error).with_path(path);
+        let made = || -> io::Result<()> {
+            let mut file = fs::File::create(&draft)?;
+            file.write_all(Header::new(metadata.clone()).to_line().as_bytes())?;
+            if self.files.options.durability == Durability::Power {
+                file.sync_all()?;
+            }
+            fs::hard_link(&draft, path)
+        };
+        let made = made();
+        let removed = fs::remove_file(&draft);
+        match made {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(session_exists(&metadata.id));
+            }
+            made => made.and(removed).map_err(failed)?,
+        }
+        path.parent().map_or(Ok(()), |folder| self.files.sync_folder(folder))
+    }
+
+    /// Removes what creates that were killed left in a folder.
+    fn sweep(&self, folder: &Path) -> Result<()> {
+        for path in names(folder)? {
+            let name = path.to_string_lossy();
+            let Some(target) = name.strip_suffix(DRAFT).or_else(|| name.strip_suffix(LOCK)) else { continue };
+            if !target.ends_with(name::ENDING) {
+                continue;
+            }
+            // Only with its lock: then nobody is making it.
+            let lock = with_ending(Path::new(target), LOCK);
+            let swept = FileLock::take_abandoned(&lock, true).and_then(|lock| match lock {
+                Some(_held) => match fs::remove_file(with_ending(Path::new(target), DRAFT)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                },
+                None => Ok(()),
+            });
+            if let Err(error) = swept {
+                tracing::debug!(%error, path = %path.display(), "what a crash left was not swept");
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Backend for JsonlRepository {
+    fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        self.files.check()?;
+        let cwd = name::absolute(options.cwd.as_deref())?;
+        let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options) };
+        let id = metadata.id.clone();
+        let folder = self.root.join(name::folder(&cwd));
+        let path = folder.join(name::file(&id, metadata.created_at)?);
+        self.files.make_folder(&folder)?;
+        self.sweep(&folder)?;
+        // The file's name says when it was made, so a lock of its own reserves the id.
+        let reserved = self.root.join(name::reservation(&id));
+        let exists = || Ok(!self.files_of(&id, ctx)?.is_empty());
+        let _reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
+        let lock = lock_session(&id, &with_ending(&path, LOCK))?;
+        self.publish(&path, &metadata)?;
+        self.session(path, &id, OpenOptions::default(), Some(lock))
+    }
+
+    fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
+        self.files.check()?;
+        let found = self.locate(id, path, ctx)?;
+        if u64::from(found.version) != FORMAT {
+            return legacy::open_file(&found.path, &legacy::OpenFileOptions::default(), ctx);
+        }
+        let lock = match options.mode {
+            OpenMode::ReadWrite if !options.salvage => {
+                Some(lock_session(id, &with_ending(&found.path, LOCK))?)
+            }
+            _ => None,
+        };
+        // Under the lock it is looked at again: gone, it is not made anew.
+        self.session(found.path, id, *options, lock)
+    }
+
+    fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
+        self.files.check()?;
+        let mut listed = Vec::new();
+        for path in self.paths()? {
+            ctx.check()?;
+            match self.listing(&path, options, ctx) {
+                Ok(listing) => listed.push(listing),
+                Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::DeadlineExceeded) => {
+                    return Err(error);
+                }
+                // Deleted meanwhile.
+                Err(_) if matches!(file_at(&path), Ok(None)) => {}
+                Err(problem) => listed.push(SessionListing {
+                    metadata: None,
+                    path: Some(path),
+                    modified_at: None,
+                    format: Format::Jsonl(FORMAT as u32),
+                    name: None,
+                    message_count: None,
+                    problem: Some(problem),
+                }),
+            }
+        }
+        Ok(listed)
+    }
+
+    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+        self.files.check()?;
+        let found = self.locate(id, None, ctx)?;
+        let _lock = lock_session(id, &with_ending(&found.path, LOCK))?;
+        // Under the lock it is looked at again: another file may have its name now.
+        if file_at(&found.path)?.is_none() || look(&found.path)?.metadata.id != id {
+            return Err(unknown_session(id).with_path(&found.path));
+        }
+        fs::remove_file(&found.path)
+            .map_err(|error| Error::io("cannot delete", error).with_path(&found.path))?;
+        found.path.parent().map_or(Ok(()), |folder| self.files.sync_folder(folder))
+    }
+
+    fn close(&self, ctx: &Context) -> Vec<Error> {
+        self.files.close(ctx)
+    }
+}
+
+impl JsonlRepository {
+    fn listing(&self, path: &Path, options: &ListOptions, ctx: &Context) -> Result<SessionListing> {
+        let found = look(path)?;
+        let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let mut listing = SessionListing {
+            metadata: Some(SessionMetadata { path: Some(path.to_owned()), ..found.metadata }),
+            path: Some(path.to_owned()),
+            modified_at: modified.and_then(|since| i64::try_from(since.as_millis()).ok()),
+            format: Format::Jsonl(found.version),
+            name: None,
+            message_count: None,
+            problem: None,
+        };
+        if options.details && u64::from(found.version) == FORMAT {
+            let storage = JsonlStorage::open(
+                path,
+                self.storage_options(OpenOptions { mode: OpenMode::ReadOnly, salvage: false }),
+            )?;
+            listing.name = stored_text(&storage, reserved::SESSION_NAME, "", ctx)?;
+            listing.message_count = Some(storage.stats(ctx)?.message_count);
+        } else if options.details {
+            use crate::SessionReader as _;
+            let session = legacy::open_file(path, &legacy::OpenFileOptions::default(), ctx)?;
+            listing.name = session.name(ctx)?;
+            listing.message_count = Some(session.stats(ctx)?.message_count);
+        }
+        Ok(listing)
+    }
+}
+
+/// Reads the header of a session file and no more.
+fn look(path: &Path) -> Result<Found> {
+    let io = |error| Error::io("cannot read the session's file", error).with_path(path);
+    match file_at(path)? {
+        Some(there) if there.is_file() => {}
+        Some(_) => {
+            return Err(
+                Error::new(ErrorKind::NotASession, "is not a regular file, and no session").with_path(path)
+            );
+        }
+        None => {
+            return Err(Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(path));
+        }
+    }
+    let mut line = Vec::new();
+    let file = fs::File::open(path).map_err(io)?;
+    io::BufReader::with_capacity(512, file.take(HEADER)).read_until(b'\n', &mut line).map_err(io)?;
+    let first = std::str::from_utf8(&line).unwrap_or_default().trim_end_matches('\n');
+    match Header::parse(first) {
+        Ok(header) => Ok(Found { path: path.to_owned(), metadata: header.metadata, version: FORMAT as u32 }),
+        Err(error) if error.kind() == ErrorKind::NotASession => {
+            let (metadata, version) = legacy::metadata_of(path)?;
+            Ok(Found { path: path.to_owned(), metadata, version })
+        }
+        Err(error) => Err(error.with_path(path)),
+    }
+}
+
+fn is_session_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(name::ENDING.as_bytes()))
+}
+
+/// What lies in a folder; nothing if it is not there.
+fn names(folder: &Path) -> Result<Vec<PathBuf>> {
+    let failed = |error| Error::io("cannot read the folder", error).with_path(folder);
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            let paths = entries.map_err(failed)?.map(|entry| entry.map(|entry| entry.path()));
+            paths.collect::<io::Result<_>>().map_err(failed)
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Snapshot compaction: the file again, with what is alive and nothing else.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::sync::Arc;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::model::json::push_quoted;
+use crate::model::value::Address;
+use crate::storage::jsonl::line::Span;
+use crate::storage::jsonl::state::State;
+use crate::storage::jsonl::{Current, Identity, JsonlStorage};
+use crate::storage::tables::Place;
+use crate::storage::{closed, read_only};
+
+/// What a compaction did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compaction {
+    /// Bytes of the file before.
+    pub before: u64,
+    /// Bytes of the file after.
+    pub after: u64,
+}
+
+/// Something alive, to be written in `seq` order.
+struct Live<'a> {
+    seq: u64,
+    /// What stands before the payload in its line, for values and elements.
+    address: Option<(&'static str, &'a Address)>,
+    span: &'a mut Span,
+}
+
+impl State {
+    /// About how many bytes are alive: the file could be rewritten with so many.
+    pub(crate) fn live_bytes(&mut self) -> u64 {
+        let header = self.header.to_line().len() as u64;
+        header
+            + live(self)
+                .iter()
+                .map(|live| u64::from(live.span.length) + 1 + frame(live).0.len() as u64)
+                .sum::<u64>()
+    }
+}
+
+/// Everything alive, in `seq` order.
+fn live(state: &mut State) -> Vec<Live<'_>> {
+    let entries = state.entries.entries_mut().map(|entry| Live {
+        seq: entry.seq,
+        address: None,
+        span: &mut entry.payload,
+    });
+    let others = state.tables.places_mut().map(|place| match place {
+        Place::Value(address, seq, span) => {
+            Live { seq, address: Some(("\"value\",\"op\":\"set\"", address)), span }
+        }
+        Place::Element(address, seq, span) => {
+            Live { seq, address: Some(("\"list\",\"op\":\"append\"", address)), span }
+        }
+        Place::Usage(seq, span) => Live { seq, address: None, span },
+    });
+    let mut all: Vec<Live<'_>> = entries.chain(others).collect();
+    all.sort_unstable_by_key(|live| live.seq);
+    all
+}
+
+/// What stands before and behind a payload in its line.
+fn frame(live: &Live<'_>) -> (String, &'static str) {
+    let Some((kind, address)) = live.address else { return (String::new(), "") };
+    let mut before = format!("{{\"kind\":{kind},\"seq\":{},\"namespace\":", live.seq);
+    push_quoted(&mut before, address.namespace());
+    before.push_str(",\"key\":");
+    push_quoted(&mut before, address.key());
+    before.push_str(",\"value\":");
+    (before, "}")
+}
+
+impl JsonlStorage {
+    /// Rewrites the file with what is alive: header, entries, values, list elements and usage rows in `seq`
+    /// order, each with its `seq`. The old file stays until the new one is whole and synced.
+    pub(super) fn compact_on_request(&self, ctx: &Context) -> Result<Compaction> {
+        if !self.writes() {
+            return Err(read_only());
+        }
+        let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        self.compact_now(&mut self.lock_mut(), ctx)
+    }
+
+    /// With the commit lock held.
+    pub(super) fn compact_now(&self, current: &mut Current, ctx: &Context) -> Result<Compaction> {
+        if Identity::of(&self.file_metadata()?) != current.identity {
+            return Err(self.changed("is not as it was left"));
+        }
+        let before = current.identity.length;
+        let temporary = self.path.with_extension("jsonl.tmp");
+        let written = self.write_live(current, &temporary, ctx).and_then(|rewritten| {
+            fs::rename(&temporary, &self.path).map_err(|error| {
+                Error::io("cannot put the compacted file in place", error).with_path(&self.path)
+            })?;
+            Ok(rewritten)
+        });
+        let (file, spans, next_seq, length) = match written {
+            Ok(rewritten) => rewritten,
+            Err(error) => {
+                // The old file is as it was; a temporary one that cannot be removed is swept at the next create.
+                let _ = fs::remove_file(&temporary);
+                return Err(error);
+            }
+        };
+        sync_folder(&self.path)?;
+        for (live, span) in live(&mut current.state).into_iter().zip(spans) {
+            *live.span = span;
+        }
+        let metadata = file
+            .metadata()
+            .map_err(|error| Error::io("cannot look at the compacted file", error).with_path(&self.path))?;
+        current.file = Arc::new(file);
+        current.identity = Identity::of(&metadata);
+        current.state.header.next_seq = Some(next_seq);
+        current.state.end = length;
+        current.state.unterminated = false;
+        Ok(Compaction { before, after: length })
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn write_live(
+        &self,
+        current: &mut Current,
+        temporary: &std::path::Path,
+        ctx: &Context,
+    ) -> Result<(File, Vec<Span>, u64, u64)> {
+        let io = |error| Error::io("cannot write the compacted file", error).with_path(temporary);
+        let source = Arc::clone(&current.file);
+        let next_seq = current.state.next_seq;
+        let mut header = current.state.header.clone();
+        header.next_seq = Some(next_seq);
+        match fs::remove_file(temporary) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let file =
+            fs::OpenOptions::new().read(true).append(true).create_new(true).open(temporary).map_err(io)?;
+        let mut out = BufWriter::with_capacity(1 << 20, &file);
+        let line = header.to_line();
+        out.write_all(line.as_bytes()).map_err(io)?;
+        let mut end = line.len() as u64;
+        let all = live(&mut current.state);
+        let mut spans = Vec::with_capacity(all.len());
+        for (number, live) in all.iter().enumerate() {
+            if number % 1_024 == 0 {
+                ctx.check()?;
+            }
+            let (before, behind) = frame(live);
+            let payload = self.text(&source, *live.span)?;
+            for piece in [before.as_str(), &payload, behind, "\n"] {
+                out.write_all(piece.as_bytes()).map_err(io)?;
+            }
+            spans.push(Span { offset: end + before.len() as u64, length: live.span.length });
+            end += (before.len() + payload.len() + behind.len() + 1) as u64;
+        }
+        out.flush().map_err(io)?;
+        drop(out);
+        if let Ok(metadata) = source.metadata() {
+            file.set_permissions(metadata.permissions()).map_err(io)?;
+        }
+        // At both levels: a power failure must never cost more than the latest commits.
+        file.sync_all().map_err(io)?;
+        Ok((file, spans, next_seq, end))
+    }
+}
+
+/// Makes a rename or a new name durable.
+pub(crate) fn sync_folder(path: &std::path::Path) -> Result<()> {
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
+    File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder))
+}

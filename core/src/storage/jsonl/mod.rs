@@ -1,0 +1,427 @@
+//! The JSONL backend, format 4: one file per session, one line per commit, payloads read on demand.
+//!
+//! Opening changes no byte. A commit is one append; one that fails is cut back. The file is never rewritten
+//! but by [`compact`](JsonlStorage::compact), and never while anyone could lose what it holds.
+
+pub(crate) mod compact;
+pub(crate) mod header;
+pub(crate) mod line;
+pub(crate) mod state;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::entry::{Entry, EntryStructure};
+use crate::model::id::Clock;
+use crate::model::json::Json;
+use crate::model::usage::{Stats, UsageRow};
+use crate::model::value::{Address, ListElement, StoredValue};
+use crate::model::write::{CommitResult, Write};
+use crate::repository::{Durability, OpenMode};
+use crate::session::backend::SessionMetadata;
+use crate::storage::jsonl::compact::Compaction;
+use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
+use crate::storage::jsonl::state::{Damaged, Gap, State};
+use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
+use crate::storage::tables::KnownIn;
+use crate::storage::{Reads, Storage, closed, commit, read_only};
+
+/// Dead bytes below this are left in the file by `close`.
+const COMPACT_FROM: u64 = 16 << 20;
+
+/// How a file is opened.
+#[derive(Debug, Clone)]
+pub(crate) struct JsonlOptions {
+    pub(crate) mode: OpenMode,
+    pub(crate) durability: Durability,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) max_payload: usize,
+    /// Read past damage; read-only.
+    pub(crate) salvage: bool,
+    /// Compact in `close` when it is worth it.
+    pub(crate) compact_on_close: bool,
+}
+
+/// Storage of one session in a JSONL file.
+#[derive(Debug)]
+pub(crate) struct JsonlStorage {
+    path: PathBuf,
+    options: JsonlOptions,
+    current: RwLock<Current>,
+    /// Held by a commit from its checks to its end.
+    committing: Mutex<()>,
+    closed: AtomicBool,
+    /// The state of the file can no longer be proven.
+    faulted: AtomicBool,
+    gaps: Vec<Gap>,
+}
+
+/// The file as it is open now, and what it holds.
+#[derive(Debug)]
+struct Current {
+    file: Arc<File>,
+    identity: Identity,
+    state: State,
+}
+
+/// What must not change behind us: which file it is, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    length: u64,
+}
+
+impl Identity {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino(), length: metadata.len() }
+    }
+
+    fn is_same_file(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
+}
+
+impl JsonlStorage {
+    /// Opens the session file at `path`. Changes no byte.
+    pub(crate) fn open(path: &Path, options: JsonlOptions) -> Result<Self> {
+        let writes = options.mode == OpenMode::ReadWrite && !options.salvage;
+        let mut gaps = Vec::new();
+        let mut damaged = if options.salvage { Damaged::Note(&mut gaps) } else { Damaged::Refuse };
+        let current = Current::open(path, writes, &mut damaged)?;
+        Ok(Self {
+            path: path.to_owned(),
+            options,
+            current: RwLock::new(current),
+            committing: Mutex::new(()),
+            closed: AtomicBool::new(false),
+            faulted: AtomicBool::new(false),
+            gaps,
+        })
+    }
+
+    /// What the header says of the session.
+    pub(crate) fn metadata(&self) -> SessionMetadata {
+        self.lock().state.header.metadata.clone()
+    }
+
+    fn writes(&self) -> bool {
+        self.options.mode == OpenMode::ReadWrite && !self.options.salvage
+    }
+
+    fn lock(&self) -> RwLockReadGuard<'_, Current> {
+        // Applying a commit that was written cannot panic half-way: it was checked first.
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_mut(&self) -> RwLockWriteGuard<'_, Current> {
+        self.current.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state to read from. A session that only reads follows the writer first.
+    fn read(&self, ctx: &Context) -> Result<RwLockReadGuard<'_, Current>> {
+        ctx.check()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        if self.options.mode == OpenMode::ReadOnly && !self.options.salvage {
+            self.follow()?;
+        }
+        Ok(self.lock())
+    }
+
+    fn follow(&self) -> Result<()> {
+        let now = Identity::of(&self.file_metadata()?);
+        let seen = self.lock().identity;
+        if now == seen {
+            return Ok(());
+        }
+        let mut current = self.lock_mut();
+        if !now.is_same_file(&current.identity) {
+            *current = Current::open(&self.path, false, &mut Damaged::Refuse)?;
+        } else if now.length > current.identity.length {
+            let file = Arc::clone(&current.file);
+            current.state.read_more(&file).map_err(|error| error.with_path(&self.path))?;
+            current.identity = now;
+        } else if now.length < current.state.end {
+            return Err(self.changed("is shorter than what was read of it"));
+        }
+        Ok(())
+    }
+
+    fn file_metadata(&self) -> Result<fs::Metadata> {
+        fs::metadata(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(&self.path)
+            }
+            _ => Error::io("cannot look at the session's file", error).with_path(&self.path),
+        })
+    }
+
+    fn changed(&self, what: &str) -> Error {
+        Error::new(ErrorKind::FileChanged, format!("the file {what}: another program wrote it"))
+            .with_path(&self.path)
+            .with_hint("open the session again to read what is there now")
+    }
+
+    /// Appends a line. What a failure leaves is cut off again; `Err` means the file is as it was, or the
+    /// storage has faulted.
+    fn append(&self, current: &Current, line: &str) -> Result<Identity> {
+        let seen = current.identity;
+        let now = Identity::of(&self.file_metadata()?);
+        if now != seen {
+            return Err(self.changed(if now.is_same_file(&seen) {
+                "has another length than it was left with"
+            } else {
+                "was replaced"
+            }));
+        }
+        let file = &current.file;
+        let appended = || -> std::io::Result<()> {
+            if seen.length > current.state.end {
+                // The torn tail of a crash: nobody was told of it.
+                file.set_len(current.state.end)?;
+            }
+            (&**file).write_all(line.as_bytes())?;
+            if self.options.durability == Durability::Power {
+                file.sync_data()?;
+            }
+            Ok(())
+        };
+        let Err(error) = appended() else {
+            return Ok(Identity { length: current.state.end + line.len() as u64, ..seen });
+        };
+        let mut error = Error::io("cannot append to the session's file", error).with_path(&self.path);
+        let cut = file.set_len(current.state.end).and_then(|()| match self.options.durability {
+            Durability::Power => file.sync_data(),
+            Durability::Process => Ok(()),
+        });
+        if let Err(cause) = cut {
+            self.faulted.store(true, Ordering::Release);
+            error = Error::new(
+                ErrorKind::StorageFault,
+                format!("{}, and what was left of it cannot be cut off: {cause}", error.message()),
+            )
+            .with_path(&self.path)
+            .with_hint("open the session again");
+        }
+        Err(error)
+    }
+
+    fn text(&self, file: &File, span: Span) -> Result<String> {
+        let mut bytes = vec![0; span.length as usize];
+        file.read_exact_at(&mut bytes, span.offset).map_err(|error| {
+            Error::io("cannot read a payload", error).with_path(&self.path).with_offset(span.offset)
+        })?;
+        String::from_utf8(bytes)
+            .map_err(|_| self.changed("holds other bytes than it did").with_offset(span.offset))
+    }
+
+    fn json(&self, file: &File, span: Span) -> Result<Json> {
+        Ok(Json::trusted(self.text(file, span)?))
+    }
+
+    fn entry(&self, current: &Current, position: usize) -> Result<Entry> {
+        let place = current.state.entries.entry(position);
+        let record = self.text(&current.file, place.payload)?;
+        let payload = payload_of_entry(&record, place.entry_type)
+            .ok_or_else(|| self.changed("holds other bytes than it did").with_offset(place.payload.offset))?;
+        Ok(current.state.entries.with_payload(position, payload))
+    }
+}
+
+impl Current {
+    fn open(path: &Path, writes: bool, damaged: &mut Damaged<'_>) -> Result<Self> {
+        let file =
+            OpenOptions::new().read(true).append(writes).open(path).map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => {
+                    Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(path)
+                }
+                _ => Error::io("cannot open the session's file", error).with_path(path),
+            })?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| Error::io("cannot look at the session's file", error).with_path(path))?;
+        let state = State::read(&file, damaged).map_err(|error| error.with_path(path))?;
+        Ok(Self { file: Arc::new(file), identity: Identity::of(&metadata), state })
+    }
+}
+
+impl Reads for JsonlStorage {
+    fn get_entries(&self, ids: &[&str], ctx: &Context) -> Result<Vec<Entry>> {
+        let current = self.read(ctx)?;
+        let found = ids.iter().filter_map(|id| current.state.entries.position(id));
+        found.map(|position| self.entry(&current, position)).collect()
+    }
+
+    fn get_value(&self, address: &Address, ctx: &Context) -> Result<Option<StoredValue>> {
+        let current = self.read(ctx)?;
+        let Some((span, seq)) = current.state.tables.value(address) else { return Ok(None) };
+        Ok(Some(StoredValue { address: address.clone(), value: self.json(&current.file, span)?, seq }))
+    }
+
+    fn scan_values(&self, namespace: &str, prefix: &str, ctx: &Context) -> Result<Vec<StoredValue>> {
+        let current = self.read(ctx)?;
+        let found = current.state.tables.values_from(namespace, prefix).into_iter();
+        found
+            .map(|(address, span, seq)| {
+                Ok(StoredValue { address, value: self.json(&current.file, span)?, seq })
+            })
+            .collect()
+    }
+
+    fn read_list(&self, address: &Address, read: &ListRead, ctx: &Context) -> Result<Vec<ListElement>> {
+        let current = self.read(ctx)?;
+        let found = current.state.tables.elements(address, read).into_iter();
+        found.map(|(seq, span)| Ok(ListElement { seq, value: self.json(&current.file, span)? })).collect()
+    }
+
+    fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<Entry>> {
+        let current = self.read(ctx)?;
+        let found = current.state.entries.scan_branch(start, scan, ctx)?;
+        found.into_iter().map(|position| self.entry(&current, position)).collect()
+    }
+
+    fn scan_branch_structure(
+        &self,
+        start: &str,
+        scan: &BranchScan,
+        ctx: &Context,
+    ) -> Result<Vec<EntryStructure>> {
+        let current = self.read(ctx)?;
+        let found = current.state.entries.scan_branch(start, scan, ctx)?;
+        Ok(found.into_iter().map(|position| current.state.entries.structure(position)).collect())
+    }
+
+    fn scan_entries(&self, scan: &EntryScan, ctx: &Context) -> Result<Vec<Entry>> {
+        let current = self.read(ctx)?;
+        let found = current.state.entries.scan_entries(scan);
+        found.into_iter().map(|position| self.entry(&current, position)).collect()
+    }
+
+    fn scan_usage(&self, scan: &UsageScan, ctx: &Context) -> Result<Vec<UsageRow>> {
+        let current = self.read(ctx)?;
+        let found = current.state.tables.usage_places(scan).into_iter();
+        found
+            .map(|row| {
+                let record = self.text(&current.file, row.payload)?;
+                let payload = payload_of_usage(&record).ok_or_else(|| {
+                    self.changed("holds other bytes than it did").with_offset(row.payload.offset)
+                })?;
+                Ok(UsageRow::stored(row.id.into(), row.seq, payload))
+            })
+            .collect()
+    }
+
+    fn value_addresses(&self, after: Option<&Address>, limit: usize, ctx: &Context) -> Result<Vec<Address>> {
+        Ok(self.read(ctx)?.state.tables.value_addresses(after, limit))
+    }
+
+    fn list_addresses(&self, after: Option<&Address>, limit: usize, ctx: &Context) -> Result<Vec<Address>> {
+        Ok(self.read(ctx)?.state.tables.list_addresses(after, limit))
+    }
+
+    fn stats(&self, ctx: &Context) -> Result<Stats> {
+        Ok(self.read(ctx)?.state.stats)
+    }
+
+    fn next_seq(&self, ctx: &Context) -> Result<u64> {
+        Ok(self.read(ctx)?.state.next_seq)
+    }
+}
+
+impl Storage for JsonlStorage {
+    fn compact(&self, ctx: &Context) -> Result<Compaction> {
+        self.compact_on_request(ctx)
+    }
+
+    fn gaps(&self) -> &[Gap] {
+        &self.gaps
+    }
+
+    fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
+        ctx.check()?;
+        if !self.writes() {
+            return Err(read_only());
+        }
+        let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.load(Ordering::Acquire) {
+            return Err(closed());
+        }
+        if self.faulted.load(Ordering::Acquire) {
+            return Err(Error::new(
+                ErrorKind::StorageFault,
+                "an earlier failure left the file in a state that cannot be proven",
+            )
+            .with_path(&self.path)
+            .with_hint("open the session again"));
+        }
+        let timestamp = self.options.clock.now();
+        let (first_seq, line, records, identity) = {
+            let current = self.lock();
+            let state = &current.state;
+            let known = KnownIn { entries: &state.entries, tables: &state.tables };
+            commit::check(writes, &known, state.next_seq, self.options.max_payload)?;
+            if writes.is_empty() {
+                return Ok(CommitResult {
+                    first_seq: state.next_seq,
+                    seqs: Vec::new(),
+                    timestamp,
+                    stats: state.stats,
+                });
+            }
+            let break_before = state.unterminated;
+            let (mut line, records) =
+                write_line(writes, state.next_seq, timestamp, state.end + u64::from(break_before))?;
+            if break_before {
+                line.insert(0, '\n');
+            }
+            let identity = self.append(&current, &line)?;
+            (state.next_seq, line, records, identity)
+        };
+        let mut current = self.lock_mut();
+        let state = &mut current.state;
+        for (record, span) in records {
+            state.apply(record, span)?;
+        }
+        state.end += line.len() as u64;
+        state.unterminated = false;
+        state.lines += 1;
+        let result = CommitResult {
+            first_seq,
+            seqs: (first_seq..state.next_seq).collect(),
+            timestamp,
+            stats: state.stats,
+        };
+        current.identity = identity;
+        Ok(result)
+    }
+
+    fn close(&self, ctx: &Context) -> Result<()> {
+        let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.closed.swap(true, Ordering::AcqRel) || !self.writes() || self.faulted.load(Ordering::Acquire)
+        {
+            return Ok(());
+        }
+        let mut current = self.lock_mut();
+        if self.options.compact_on_close {
+            let live = current.state.live_bytes();
+            let dead = current.state.end.saturating_sub(live);
+            if dead > live && dead > COMPACT_FROM {
+                // The old file is whole: a session that cannot be compacted now is closed all the same.
+                if let Err(error) = self.compact_now(&mut current, ctx) {
+                    tracing::warn!(path = %self.path.display(), %error, "the session's file was not compacted");
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! What a format-4 file holds, as an index of places: replayed line by line, payloads left in the file.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::model::entry::EntryType;
+use crate::model::id::check_id;
+use crate::model::usage::Stats;
+use crate::storage::index::EntryIndex;
+use crate::storage::jsonl::header::{Header, not_a_session};
+use crate::storage::jsonl::line::{Record, Span, read_line};
+use crate::storage::tables::{Tables, UsagePlace};
+
+/// How much is read in one step.
+const CHUNK: usize = 1 << 20;
+
+/// The session as its file says.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) header: Header,
+    pub(crate) entries: EntryIndex<Span>,
+    pub(crate) tables: Tables<Span>,
+    pub(crate) stats: Stats,
+    pub(crate) next_seq: u64,
+    /// The highest `seq` of a line; the header's `nextSeq` may be beyond it, and lines may stand below that.
+    highest: u64,
+    /// The end of what was understood: where the next line begins.
+    pub(crate) end: u64,
+    /// Whether the last line that counts lacks its line end.
+    pub(crate) unterminated: bool,
+    /// How many lines were read.
+    pub(crate) lines: u64,
+}
+
+/// Damage that reading went past.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The line, from 1.
+    pub line: u64,
+    /// The offset of its first byte in the file.
+    pub offset: u64,
+    /// Its length without the line end.
+    pub length: u64,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// How damage inside the file is taken.
+#[derive(Debug)]
+pub(crate) enum Damaged<'a> {
+    /// It is an error.
+    Refuse,
+    /// It is noted and passed over.
+    Note(&'a mut Vec<Gap>),
+}
+
+impl State {
+    /// Reads a file from its start.
+    pub(crate) fn read(file: &File, damaged: &mut Damaged<'_>) -> Result<Self> {
+        let mut reader = BufReader::with_capacity(CHUNK, file);
+        reader.seek(SeekFrom::Start(0)).map_err(|error| Error::io("cannot read the file", error))?;
+        let mut bytes = Vec::new();
+        let length = read_until_line_end(&mut reader, &mut bytes)?;
+        let terminated = bytes.pop_if(|last| *last == b'\n').is_some();
+        if bytes.is_empty() {
+            return Err(not_a_session("it is empty or begins with an empty line"));
+        }
+        let text = std::str::from_utf8(&bytes).map_err(|_| not_a_session("its first line is not UTF-8"))?;
+        let header = Header::parse(text)?;
+        let mut state = Self {
+            next_seq: header.next_seq.unwrap_or(1),
+            header,
+            entries: EntryIndex::default(),
+            tables: Tables::default(),
+            stats: Stats::default(),
+            highest: 0,
+            end: length,
+            unterminated: !terminated,
+            lines: 1,
+        };
+        state.read_lines(&mut reader, damaged)?;
+        Ok(state)
+    }
+
+    /// Reads what was added behind what was understood.
+    pub(crate) fn read_more(&mut self, file: &File) -> Result<()> {
+        let mut reader = BufReader::with_capacity(CHUNK, file);
+        reader.seek(SeekFrom::Start(self.end)).map_err(|error| Error::io("cannot read the file", error))?;
+        if self.unterminated {
+            let mut line_end = Vec::new();
+            if read_until_line_end(&mut reader, &mut line_end)? == 0 {
+                return Ok(());
+            }
+            if line_end != b"\n" {
+                return Err(Error::new(
+                    ErrorKind::FileChanged,
+                    "the last line of the file was changed behind this session",
+                )
+                .with_hint("open the session again"));
+            }
+            self.end += 1;
+            self.unterminated = false;
+        }
+        self.read_lines(&mut reader, &mut Damaged::Refuse)
+    }
+
+    fn read_lines(&mut self, reader: &mut BufReader<&File>, damaged: &mut Damaged<'_>) -> Result<()> {
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            let length = read_until_line_end(reader, &mut bytes)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let offset = self.end;
+            let terminated = bytes.pop_if(|last| *last == b'\n').is_some();
+            match self.take_line(&bytes, offset) {
+                Ok(()) => {}
+                // A torn tail: what a crash left of a commit that nobody was told of.
+                Err(_) if !terminated => return Ok(()),
+                Err(reason) => match damaged {
+                    Damaged::Refuse => {
+                        return Err(Error::new(ErrorKind::Corrupt, format!("a line is damaged: {reason}"))
+                            .with_line(self.lines + 1, offset)
+                            .with_hint("open it with `salvage` to read past the damage, or repair it into a new session"));
+                    }
+                    Damaged::Note(gaps) => {
+                        gaps.push(Gap { line: self.lines + 1, offset, length: bytes.len() as u64, reason })
+                    }
+                },
+            }
+            self.lines += 1;
+            self.end = offset + length;
+            self.unterminated = !terminated;
+        }
+    }
+
+    /// Takes one line whole, or says what is wrong with it and changes nothing.
+    fn take_line(&mut self, bytes: &[u8], offset: u64) -> Result<(), String> {
+        let line = std::str::from_utf8(bytes)
+            .map_err(|error| format!("it is not UTF-8 (byte {} of the line)", error.valid_up_to()))?;
+        let records = read_line(line, offset).map_err(|damage| damage.reason)?;
+        self.check(&records)?;
+        for (record, span) in records {
+            self.apply(record, span).map_err(|error| error.message().to_owned())?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, records: &[(Record, Span)]) -> Result<(), String> {
+        let mut last = self.highest;
+        let mut ids: HashSet<&str> = HashSet::new();
+        let mut new_entries: HashSet<&str> = HashSet::new();
+        for (record, _) in records {
+            let seq = record.seq();
+            if seq <= last {
+                return Err(format!("the seq {seq} does not come after {last}"));
+            }
+            last = seq;
+            let id = match record {
+                Record::Entry(entry) => {
+                    if let Some(parent) = &entry.parent_id
+                        && self.entries.position(parent).is_none()
+                        && !new_entries.contains(parent.as_str())
+                    {
+                        return Err(format!("the parent '{parent}' of entry '{}' does not exist", entry.id));
+                    }
+                    new_entries.insert(&entry.id);
+                    &entry.id
+                }
+                Record::Usage { id, .. } => id,
+                _ => continue,
+            };
+            check_id(id).map_err(|error| error.message().to_owned())?;
+            if self.entries.position(id).is_some() || self.tables.has_usage(id) || !ids.insert(id) {
+                return Err(format!("the id '{id}' was used before"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies a record that was checked.
+    pub(crate) fn apply(&mut self, record: Record, span: Span) -> Result<()> {
+        self.highest = record.seq();
+        self.next_seq = self.next_seq.max(self.highest + 1);
+        match record {
+            Record::Entry(entry) => {
+                self.stats.message_count += u64::from(entry.entry_type == EntryType::Message);
+                self.entries.push(entry, span)?;
+            }
+            Record::Usage { id, seq, usage } => {
+                self.stats.usage.add(&usage);
+                self.tables.add_usage(UsagePlace { id: id.into(), seq, payload: span });
+            }
+            Record::SetValue { address, seq } => self.tables.set_value(&address, span, seq),
+            Record::DeleteValue { address, .. } => self.tables.delete_value(&address),
+            Record::AppendList { address, seq } => self.tables.append_list(&address, span, seq),
+            Record::DeleteList { address, .. } => self.tables.delete_list(&address),
+        }
+        Ok(())
+    }
+}
+
+fn read_until_line_end(reader: &mut BufReader<&File>, bytes: &mut Vec<u8>) -> Result<u64> {
+    let length = reader.read_until(b'\n', bytes).map_err(|error| Error::io("cannot read the file", error))?;
+    Ok(length as u64)
+}

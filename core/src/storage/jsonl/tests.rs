@@ -1,0 +1,185 @@
+//! Files that another implementation wrote, damaged ones among them, and what must become of each.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::model::id::SystemClock;
+use crate::model::json::MAX_PAYLOAD;
+
+fn shared(folder: &str) -> Option<PathBuf> {
+    let root = std::env::var_os("PISESSION_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
+    let path = root.join(folder);
+    if !path.exists() {
+        eprintln!("skipped: {} is not there", path.display());
+        return None;
+    }
+    Some(path)
+}
+
+fn options(mode: OpenMode) -> JsonlOptions {
+    JsonlOptions {
+        mode,
+        durability: Durability::Process,
+        clock: Arc::new(SystemClock),
+        max_payload: MAX_PAYLOAD,
+        salvage: false,
+        compact_on_close: true,
+    }
+}
+
+/// Files of which the reference says otherwise than we do, or whose error kind is not `Corrupt`.
+fn expected(number: &str) -> Option<ErrorKind> {
+    match number {
+        "46" | "47" | "48" | "a5" => Some(ErrorKind::NotASession),
+        "a0" | "a1" => Some(ErrorKind::UnsupportedVersion),
+        "50" | "51" | "52" | "53" | "54" | "57" | "58" | "60" | "61" | "62" | "64" | "65" | "66" | "70"
+        | "71" | "72" | "73" | "80" | "81" | "82" | "83" | "84" | "85" | "86" | "87" | "88" | "89" | "90"
+        | "95" | "96" | "97" | "98" | "a2" | "a3" | "a4" | "a8" => Some(ErrorKind::Corrupt),
+        // A key that holds a lone surrogate.
+        "14" => Some(ErrorKind::Corrupt),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_golden_file_opens_or_is_refused_as_judged_and_keeps_its_bytes() {
+    let Some(folder) = shared("golden/v4") else { return };
+    let mut seen = 0;
+    for file in fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.ends_with(".jsonl") || name.ends_with(".after-open.jsonl") {
+            continue;
+        }
+        let before = fs::read(&path).unwrap();
+        let opened = JsonlStorage::open(&path, options(OpenMode::ReadOnly));
+        let kind = opened.as_ref().err().map(Error::kind);
+        assert_eq!(kind, expected(&name[..2]), "{name}: {opened:?}");
+        assert_eq!(fs::read(&path).unwrap(), before, "{name}");
+        seen += 1;
+    }
+    assert!(seen > 70);
+}
+
+#[test]
+fn torn_tails_are_dropped_or_kept_as_judged() {
+    let Some(folder) = shared("golden/v4") else { return };
+    let ctx = Context::background();
+    let temporary = tempfile::tempdir().unwrap();
+    for name in [
+        "40-torn-mid-json",
+        "41-torn-mid-utf8",
+        "42-torn-no-newline",
+        "43-torn-array-open",
+        "44-torn-first-record",
+        "45-torn-header",
+        "49-torn-nul-bytes",
+    ] {
+        let before = fs::read(folder.join(format!("{name}.jsonl"))).unwrap();
+        let path = temporary.path().join(name);
+        fs::write(&path, &before).unwrap();
+        let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), before, "{name}: opening changes nothing");
+        let next = storage.next_seq(&ctx).unwrap();
+        storage.commit(&[Write::SetValue(Address::new("a", "b").unwrap(), Json::null())], &ctx).unwrap();
+        let after = fs::read(&path).unwrap();
+        // Everything but the torn tail is there, and what counted is complete.
+        let whole = match name {
+            "42-torn-no-newline" | "45-torn-header" => before.len(),
+            _ => before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1),
+        };
+        assert_eq!(after[..whole], before[..whole], "{name}");
+        let line = format!(
+            "{{\"kind\":\"value\",\"op\":\"set\",\"seq\":{next},\"namespace\":\"a\",\"key\":\"b\",\"value\":null}}\n"
+        );
+        let glue = if whole == before.len() && before.last() != Some(&b'\n') { "\n" } else { "" };
+        assert_eq!(String::from_utf8_lossy(&after[whole..]), format!("{glue}{line}"), "{name}");
+        drop(storage);
+        JsonlStorage::open(&path, options(OpenMode::ReadOnly)).unwrap();
+    }
+}
+
+fn session(folder: &Path) -> PathBuf {
+    let path = folder.join("s.jsonl");
+    fs::write(&path, "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\",\"future\":[1]}\n").unwrap();
+    path
+}
+
+fn set(key: &str, value: &str) -> Write {
+    Write::SetValue(Address::new("app", key).unwrap(), Json::parse(value).unwrap())
+}
+
+#[test]
+fn a_reader_follows_the_writer_over_appends_and_compaction() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let writer = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let reader = JsonlStorage::open(&path, options(OpenMode::ReadOnly)).unwrap();
+    let address = Address::new("app", "n").unwrap();
+    for number in 0..20 {
+        writer.commit(&[set("n", &number.to_string()), set("other", "\"x\"")], &ctx).unwrap();
+        let seen = reader.get_value(&address, &ctx).unwrap().unwrap();
+        assert_eq!((seen.value.as_str(), seen.seq), (number.to_string().as_str(), number * 2 + 1));
+        if number == 10 {
+            let compaction = writer.compact(&ctx).unwrap();
+            assert!(compaction.after < compaction.before, "{compaction:?}");
+            assert_eq!(reader.next_seq(&ctx).unwrap(), writer.next_seq(&ctx).unwrap());
+        }
+    }
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"nextSeq\":23,\"future\":[1]}\n"), "{text}");
+}
+
+#[test]
+fn a_foreign_append_is_noticed_and_nothing_is_written() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    storage.commit(&[set("a", "1")], &ctx).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .write_all(
+            b"{\"kind\":\"value\",\"op\":\"set\",\"seq\":7,\"namespace\":\"x\",\"key\":\"\",\"value\":1}\n",
+        )
+        .unwrap();
+    let before = fs::read(&path).unwrap();
+    assert_eq!(storage.commit(&[set("a", "2")], &ctx).unwrap_err().kind(), ErrorKind::FileChanged);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(storage.commit(&[set("a", "2")], &ctx).unwrap_err().kind(), ErrorKind::UnknownSession);
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_damaged_line_is_passed_over_by_salvage_and_named() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    for number in 0..3 {
+        storage.commit(&[set(&format!("k{number}"), "1")], &ctx).unwrap();
+    }
+    drop(storage);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let damaged = format!("{}\n{}\n{}\n{}\n", lines[0], lines[1], "\0".repeat(300), lines[3]);
+    fs::write(&path, &damaged).unwrap();
+    let error = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap_err();
+    let offset = (lines[0].len() + lines[1].len() + 2) as u64;
+    assert_eq!((error.kind(), error.line(), error.offset()), (ErrorKind::Corrupt, Some(3), Some(offset)));
+    let salvaged =
+        JsonlStorage::open(&path, JsonlOptions { salvage: true, ..options(OpenMode::ReadOnly) }).unwrap();
+    assert_eq!(salvaged.gaps().len(), 1);
+    assert_eq!(
+        (salvaged.gaps()[0].line, salvaged.gaps()[0].offset, salvaged.gaps()[0].length),
+        (3, offset, 300)
+    );
+    assert_eq!(salvaged.scan_values("app", "", &ctx).unwrap().len(), 2);
+    assert_eq!(salvaged.commit(&[set("a", "1")], &ctx).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+}

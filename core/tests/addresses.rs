@@ -5,7 +5,7 @@
 
 mod support;
 
-use pisession::{Address, ErrorKind};
+use pisession::{Address, ErrorKind, ListRead, Value, ValueList};
 
 use support::{background, json, on_every_session, user};
 
@@ -37,5 +37,27 @@ fn white_space_around_what_is_set_means_nothing() {
             assert_eq!(error.kind(), ErrorKind::UnknownTarget);
         }
         assert_eq!(session.check(&mut |_| (), &ctx).unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn typed_addresses_are_deleted_as_they_are_set() {
+    on_every_session(|session| {
+        let ctx = background();
+        let value: Value<u64> = Value::new("app", "number").unwrap();
+        let list: ValueList<u64> = ValueList::new("app", "number").unwrap();
+        let commit = |writes: &[pisession::Write]| {
+            session.mutate(|mutator, ctx| mutator.commit(writes, ctx), &ctx).unwrap()
+        };
+        let both = || {
+            let elements = list.read(session, &ListRead::default(), &ctx).unwrap();
+            (value.get(session, &ctx).unwrap(), elements.len())
+        };
+        commit(&[value.set(&1).unwrap(), list.append(&1).unwrap(), list.append(&2).unwrap()]);
+        assert_eq!(both(), (Some(1), 2));
+        commit(&[value.delete()]);
+        assert_eq!(both(), (None, 2));
+        commit(&[value.set(&2).unwrap(), list.delete()]);
+        assert_eq!(both(), (Some(2), 0));
     });
 }

@@ -152,6 +152,20 @@ macro_rules! typed_address {
 typed_address!(Value);
 typed_address!(ValueList);
 
+impl<T> Value<T> {
+    /// The write that deletes it.
+    pub fn delete(&self) -> Write {
+        Write::DeleteValue(self.0.clone())
+    }
+}
+
+impl<T> ValueList<T> {
+    /// The write that deletes the whole list.
+    pub fn delete(&self) -> Write {
+        Write::DeleteList(self.0.clone())
+    }
+}
+
 impl<T: Serialize> Value<T> {
     /// The write that sets it.
     ///

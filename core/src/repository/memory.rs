@@ -115,7 +115,7 @@ impl Backend for MemoryRepository {
         sessions.values().map(listing).collect()
     }
 
-    fn delete(&self, id: &str, _ctx: &Context) -> Result<()> {
+    fn delete(&self, id: &str, _path: Option<&std::path::Path>, _ctx: &Context) -> Result<()> {
         let mut sessions = self.sessions();
         let kept = sessions.get(id).ok_or_else(|| unknown_session(id))?;
         if kept.writer.strong_count() > 0 {

@@ -263,9 +263,9 @@ impl Backend for JsonlRepository {
         Ok(listed)
     }
 
-    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+    fn delete(&self, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         self.files.check()?;
-        let found = self.locate(id, None, ctx)?;
+        let found = self.locate(id, path, ctx)?;
         let _lock = lock_session(id, &with_ending(&found.path, LOCK))?;
         // Under the lock it is looked at again: another file may have its name now.
         if file_at(&found.path)?.is_none() || look(&found.path)?.metadata.id != id {

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::model::address::{self as addresses, reserved};
 use crate::model::entry::{EntryType, NewEntry};
 use crate::model::json::{Json, text_of};
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::session::reader::SessionReader;
 use crate::session::{EntryQuery, Session};
 use crate::storage::query::{ListRead, Order, UsageScan};
@@ -180,7 +181,7 @@ impl Check<'_> {
     }
 
     fn read_tips(&mut self) -> Result<()> {
-        for tip in self.session.scan_values(&Address::known(reserved::BRANCH_TIP, ""), self.ctx)? {
+        for tip in self.session.scan_values(&addresses::branch_tip_inventory_prefix(), self.ctx)? {
             let name = tip.address.key();
             match text_of(tip.value.as_str()) {
                 Some(id) if self.is_entry(&id)? => {}

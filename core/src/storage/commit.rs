@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::address::reserved;
 use crate::model::entry::EntryType;
 use crate::model::json::{Json, text_of};
 use crate::model::usage::Stats;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::model::write::Write;
 
 /// The largest `seq`: every one of them is an exact double.

@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use super::{Access, Database, SqliteStorage};
 use crate::context::Context;
+use crate::model::address::reserved;
 use crate::model::entry::NewEntry;
 use crate::model::id::Clock;
 use crate::model::json::Json;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
 use crate::session::backend::SessionMetadata;

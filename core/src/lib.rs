@@ -58,6 +58,7 @@ mod repository;
 mod session;
 mod sql;
 mod storage;
+mod sync;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};

@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
 
 use crate::context::{Context, deadline_exceeded};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
 /// Names one scope of the line.
 pub(crate) type Ticket = u64;
@@ -101,11 +102,6 @@ impl Waiter {
             waker.wake();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs while these are held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Line {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::connection::{Connection, lock};
+use super::connection::Connection;
 use super::database::Database;
 use super::read::View;
 use super::sessions;
@@ -24,6 +24,7 @@ use crate::repository::OpenMode;
 use crate::sql::{Rows, SqlValue};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::{Reads, Storage, closed, commit, path, read_only};
+use crate::sync::lock;
 
 /// One session of a database.
 pub(crate) struct SqliteStorage {

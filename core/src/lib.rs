@@ -43,6 +43,7 @@
 //! | entries, values, lists, ledger, name, labels | [`Session`], [`SessionReader`] |
 //! | a path through the tree | [`Branch`], [`BranchScan`] |
 //! | read-decide-commit | [`Session::mutate`], [`Mutator`], [`Write`] |
+//! | what stands at the library's own addresses | [`addresses`] |
 //! | payloads, byte for byte | [`Json`] |
 //! | what failed and what to do | [`Error`], [`ErrorKind`] |
 //! | cancellation, deadlines, trace parents | [`Context`] |
@@ -57,12 +58,14 @@ mod repository;
 mod session;
 mod sql;
 mod storage;
+mod sync;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
 pub use legacy::import::{Import, ImportOptions, ImportProgress, import_file};
 pub use legacy::report::{Legacy, Origin, Warning, WarningDetails, WarningKind};
 pub use legacy::{LegacyPolicy, OpenFileOptions, open_file};
+pub use model::address as addresses;
 pub use model::entry::{Entry, EntryStructure, EntryType, NewEntry};
 pub use model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 pub use model::json::{Json, MAX_DEPTH, MAX_PAYLOAD};

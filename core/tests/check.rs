@@ -5,8 +5,8 @@
 mod support;
 
 use pisession::{
-    Address, Context, EntryType, ErrorKind, FindingKind, Json, NewEntry, NewNode, OpenMode, OpenOptions,
-    Repository, Session, Write, open_repository,
+    Address, Context, EntryQuery, EntryType, ErrorKind, FindingKind, Json, MAX_DEPTH, NewEntry, NewNode,
+    NewUsage, OpenMode, OpenOptions, Repository, Session, Write, open_repository,
 };
 use support::on_every_session;
 
@@ -142,6 +142,27 @@ fn each_damage_of_a_database_has_its_finding() {
     }
 }
 
+/// The work follows the number of lanes: with each compared with all, this would not end in a minute.
+#[test]
+fn a_session_may_have_many_lanes() {
+    const PARTS: [&str; 3] = ["pi.branch.tip", "pi.lane.config", "pi.lane.state"];
+    let session = open_repository("memory:", Default::default())
+        .unwrap()
+        .create(&Default::default(), &background())
+        .unwrap();
+    let lane =
+        |number: usize| format!("{}{number:06}", "a lane with a name that begins as all the others do ");
+    let commit: Vec<Write> = (0..60_000)
+        .flat_map(|number| PARTS.map(|part| (part, number)))
+        .filter(|(part, number)| (*part, *number) != (PARTS[1], 7) && (*part, *number) != (PARTS[2], 5))
+        .map(|(part, number)| Write::SetValue(Address::new(part, lane(number)).unwrap(), Json::null()))
+        .collect();
+    session.mutate(|mutator, ctx| mutator.commit(&commit, ctx), &background()).unwrap();
+    let found = session.check(&mut |_| (), &background()).unwrap();
+    let found: Vec<_> = found.into_iter().map(|finding| (finding.kind, finding.id.unwrap())).collect();
+    assert_eq!(found, [5, 7].map(|number| (FindingKind::IncompleteLane, lane(number))));
+}
+
 #[test]
 fn every_type_of_entry_is_checked_by_its_fields() {
     on_every_session(|session| {
@@ -157,4 +178,46 @@ fn every_type_of_entry_is_checked_by_its_fields() {
         }
         assert_eq!(kinds(session), []);
     });
+}
+
+/// Each field of a payload may nest as deep as a payload of its own.
+#[test]
+fn fields_that_nest_as_deep_as_they_may_are_sound_and_survive_their_json() {
+    let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
+    let entries = |levels: usize| {
+        let (list, inside) = (nested(levels), nested(levels - 1));
+        let entry = |id: &str, rest: &str| format!("{{\"id\":\"{id}\",\"parentId\":null,{rest}}}");
+        let message = format!(r#""type":"message","message":{{"role":"user","content":{inside}}}"#);
+        let custom = format!(r#""type":"custom","customType":"c","data":{list}"#);
+        let compaction = format!(
+            r#""type":"compaction","summary":"s","retainedTail":{list},"tokensBefore":1,"fromHook":false"#
+        );
+        let summary = format!(
+            r#""type":"branch_summary","fromId":null,"summary":"s","details":{list},"fromHook":false"#
+        );
+        [entry("m", &message), entry("u", &custom), entry("c", &compaction), entry("b", &summary)]
+    };
+    let row = |levels: usize| {
+        let usage = r#"{"input":1,"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":2,
+            "cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}"#;
+        format!(r#"{{"id":"r","usage":{usage},"details":{}}}"#, nested(levels))
+    };
+    on_every_session(|session| {
+        let mut commit: Vec<Write> =
+            entries(MAX_DEPTH).iter().map(|text| Write::Entry(NewEntry::from_json(text).unwrap())).collect();
+        commit.push(Write::Usage(NewUsage::from_json(&row(MAX_DEPTH)).unwrap()));
+        session.mutate(|mutator, ctx| mutator.commit(&commit, ctx), &background()).unwrap();
+        assert_eq!(kinds(session), []);
+        for entry in session.find_entries(&EntryQuery::default(), &background()).unwrap() {
+            // Its place in the session is no part of what is new.
+            let json = entry.to_json();
+            let (kept, _place) = json.as_str().rsplit_once(",\"seq\":").unwrap();
+            let again = NewEntry::from_json(&format!("{kept}}}")).unwrap();
+            assert_eq!((again.id(), again.payload()), (entry.id.as_str(), &entry.payload));
+        }
+    });
+    for text in entries(MAX_DEPTH + 1) {
+        assert_eq!(NewEntry::from_json(&text).unwrap_err().kind(), ErrorKind::InvalidJson);
+    }
+    assert_eq!(NewUsage::from_json(&row(MAX_DEPTH + 1)).unwrap_err().kind(), ErrorKind::InvalidJson);
 }

@@ -495,6 +495,42 @@ fn a_file_that_is_no_container_is_left_as_it_is() {
 }
 
 #[test]
+fn metadata_delete_the_session_in_their_file_and_no_other() {
+    for place in everywhere() {
+        let (repository, elsewhere) = (place.repository(), Place::new(place.name, "elsewhere.sqlite"));
+        create_closed(&repository, "a");
+        create_closed(&elsewhere.repository(), "a");
+        let stranger = elsewhere.repository().open("a", &ctx());
+        if let Ok(stranger) = stranger {
+            // Of another repository: nothing is deleted, here or there.
+            let refused = repository.delete(stranger.metadata(), &ctx());
+            assert_eq!(kind(refused), ErrorKind::InvalidArgument, "{}", place.name);
+            stranger.close(&ctx()).unwrap();
+            assert_eq!(
+                (ids(&repository), ids(&elsewhere.repository())),
+                (vec!["a".into()], vec!["a".into()])
+            );
+        }
+        let metadata = repository.open_read_only("a", &ctx()).unwrap().metadata().clone();
+        if let Some(path) = metadata.path.as_ref().filter(|path| path.parent() == Some(&place.path)) {
+            let copy = path.with_file_name(format!("copy-{}", path.file_name().unwrap().to_str().unwrap()));
+            fs::copy(path, &copy).unwrap();
+            assert_eq!(kind(repository.delete("a", &ctx())), ErrorKind::AmbiguousSession, "{}", place.name);
+            repository.delete(&metadata, &ctx()).unwrap();
+            assert!(copy.exists() && !path.exists(), "{}", place.name);
+            assert_eq!(kind(repository.delete(&metadata, &ctx())), ErrorKind::UnknownSession);
+            let kept = repository.open_read_only("a", &ctx()).unwrap().metadata().clone();
+            assert_eq!(kept.path, Some(copy));
+            repository.delete(&kept, &ctx()).unwrap();
+        } else {
+            repository.delete(&metadata, &ctx()).unwrap();
+        }
+        assert!(ids(&repository).is_empty(), "{}", place.name);
+        assert_eq!(kind(repository.delete(&metadata, &ctx())), ErrorKind::UnknownSession, "{}", place.name);
+    }
+}
+
+#[test]
 fn two_files_of_one_id_are_told_apart_by_their_paths() {
     let place = Place::folder();
     let repository = place.repository();

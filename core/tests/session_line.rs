@@ -439,8 +439,13 @@ fn close_waits_for_the_end_and_refuses_those_who_wait() {
             });
             assert_eq!(session.set_name(None, &ctx).unwrap_err().kind(), ErrorKind::Closed);
             assert!(!closed.load(Ordering::Acquire));
+            // The scope that is waited for reads and commits as before.
+            assert_eq!(number(&*mutation, "last"), None);
             mutation.commit(&[set("last", 1)], &ctx).unwrap();
             assert_eq!(number(&*mutation, "last"), Some(1));
+            assert_eq!(mutation.stats(&ctx).unwrap().message_count, 0);
+            assert!(mutation.get_entries(&["nobody"], &ctx).unwrap().is_empty());
+            assert!(!closed.load(Ordering::Acquire));
             mutation.end();
         });
         assert!(closed.load(Ordering::Acquire) && !ran.load(Ordering::Relaxed));

@@ -3,14 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pisession::{
-    Context, CreateOptions, Durability, Error, ErrorKind, ListOptions, Repository, RepositoryOptions,
-    Session, open_repository,
+    Address, Context, CreateOptions, Durability, EntryQuery, Error, ErrorKind, Json, ListOptions, ListRead,
+    NewEntry, Repository, RepositoryOptions, Session, SessionReader as _, Write, addresses, open_repository,
 };
 
 const TASK: &str = "PISESSION_TEST_CHILD";
@@ -124,6 +125,36 @@ fn the_other_process() {
                 repository.delete(&id, &ctx()).unwrap();
             }
         }
+        "read" => {
+            let here = repository(path);
+            let mut seen = BTreeSet::new();
+            let end = path.with_file_name("read-enough");
+            while !end.exists() {
+                // Opened again and again: the first look at a file is a way of its own.
+                let session = here.open_read_only("a", &ctx()).unwrap();
+                for _ in 0..20 {
+                    let values = session.scan_values(&Address::new("app", "").unwrap(), &ctx()).unwrap();
+                    let first = values.first().map(|stored| stored.value.clone()).unwrap();
+                    assert_eq!(values.len(), WRITES);
+                    assert!(
+                        values.iter().all(|stored| stored.value == first),
+                        "a part of a commit: {values:?}"
+                    );
+                    let elements = session.read_list(&list(), &ListRead::default(), &ctx()).unwrap();
+                    assert_eq!(elements.len() % WRITES, 0, "a part of a commit");
+                    let newest = session.find_entry(&EntryQuery::default(), &ctx()).unwrap().unwrap();
+                    assert!(newest.id.ends_with("-last"), "a part of a commit: {}", newest.id);
+                    let tip =
+                        session.branch("main", &ctx()).unwrap().unwrap().tip_id(&ctx()).unwrap().unwrap();
+                    assert!(tip.ends_with("-last"), "a part of a commit: {tip}");
+                    seen.insert(first.read::<u64>().unwrap());
+                }
+                session.close(&ctx()).unwrap();
+                if seen.len() >= 50 {
+                    println!("@saw {}", seen.len());
+                }
+            }
+        }
         "descriptors" => {
             let here = repository(path);
             let rounds = |count: usize| {
@@ -207,6 +238,58 @@ fn a_session_written_elsewhere_is_busy_and_can_be_read() {
         let session = here.open("a", &ctx()).unwrap();
         session.set_name(Some("here"), &ctx()).unwrap();
         assert_eq!(reader.name(&ctx()).unwrap().as_deref(), Some("here"));
+    }
+}
+
+/// How many values a commit sets, and how many elements it appends.
+const WRITES: usize = 20;
+
+fn list() -> Address {
+    Address::new("app", "list").unwrap()
+}
+
+/// A commit of many writes, all of which say `number`.
+fn commit_of(number: u64, parent: Option<&str>) -> Vec<Write> {
+    let value = Json::of(&number).unwrap();
+    let ids = [format!("{number}-first"), format!("{number}-last")];
+    // The list starts again now and then, in one commit with what it then holds.
+    let mut writes = if number.is_multiple_of(10) { vec![Write::DeleteList(list())] } else { Vec::new() };
+    writes.push(Write::Entry(NewEntry::custom(&ids[0], parent, "half", None)));
+    for at in 0..WRITES {
+        writes.push(Write::SetValue(Address::new("app", format!("{at:02}")).unwrap(), value.clone()));
+        writes.push(Write::AppendList(list(), value.clone()));
+    }
+    writes.push(addresses::branch_tip("main").unwrap().set(&Some(ids[1].clone())).unwrap());
+    writes.push(Write::Entry(NewEntry::custom(&ids[1], Some(&ids[0]), "half", None)));
+    writes
+}
+
+#[test]
+fn readers_in_another_process_never_see_a_part_of_a_commit() {
+    let (folder, paths) = places();
+    for path in paths {
+        let session = repository(&path).create(&with_id("a"), &ctx()).unwrap();
+        let commit = |number: u64| {
+            let parent = number.checked_sub(1).map(|before| format!("{before}-last"));
+            let writes = commit_of(number, parent.as_deref());
+            session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &ctx()).unwrap();
+        };
+        commit(0);
+        let mut other = Other::start("read", &path);
+        let mut numbers = 1..;
+        // Until it has seen many of the commits, between which it has read.
+        let says = std::thread::spawn(move || {
+            other.hears("saw");
+            other
+        });
+        wait_until("reads between the commits", || {
+            commit(numbers.next()?);
+            says.is_finished().then_some(())
+        });
+        std::fs::write(folder.path().join("read-enough"), "").unwrap();
+        says.join().unwrap().end();
+        std::fs::remove_file(folder.path().join("read-enough")).unwrap();
+        session.close(&ctx()).unwrap();
     }
 }
 

@@ -11,8 +11,9 @@ use crate::legacy::nodes::{Kind, NONE, Node};
 use crate::legacy::payload::is_list_of_strings;
 use crate::legacy::scan::{Scanned, read_at};
 use crate::legacy::tree::Tree;
+use crate::model::address::reserved;
 use crate::model::json::{Json, compact_lines};
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::storage::tables::Tables;
 
 /// The branch that an old file's selected position becomes.

@@ -1,12 +1,13 @@
 //! Ids and times, and where they come from. Both are injected, so that tests get the same bytes every time.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
 /// Where timestamps come from: Unix time in milliseconds.
 ///
@@ -52,7 +53,7 @@ impl IdGenerator for UuidV7 {
         if let Some(timestamp) = timestamp {
             return fresh(timestamp).hyphenated().to_string();
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let mut id = fresh(SystemClock.now()).as_u128();
         if id <= *last {
             // Count on in the random tail below the variant bits; 2^62 ids fit there.

@@ -49,6 +49,18 @@ impl Json {
         Ok(Self(compact_lines(text).as_ref().into()))
     }
 
+    /// Checks the text of an object each of whose fields is a payload, and may nest as deep as one.
+    pub(crate) fn parse_fields(text: &str) -> Result<Self> {
+        if !text.trim_start_matches(WHITE).starts_with('{') {
+            return Self::parse(text);
+        }
+        check_size(text.len(), MAX_PAYLOAD)?;
+        scan_object(text, 0, MAX_DEPTH, &mut Vec::new())
+            .and_then(|end| end_of_text(text, end))
+            .map_err(|fault| fault.into_error(text))?;
+        Ok(Self(compact_lines(text).as_ref().into()))
+    }
+
     /// Checks `bytes` (which must be UTF-8) and keeps them.
     ///
     /// # Errors
@@ -113,6 +125,11 @@ impl Json {
     /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         self.trimmed() == "null"
+    }
+
+    /// Whether it is a string, which may hold lone surrogates.
+    pub(crate) fn is_string(&self) -> bool {
+        self.0.trim_start_matches(WHITE).starts_with('"')
     }
 
     /// The text of field `name` of an object; the last one of equal names. None for anything else.

@@ -1,5 +1,7 @@
 //! The durable vocabulary: entries, values, lists, usage rows, ids and raw JSON.
 
+// Public under another name: the functions for the library's own addresses.
+pub mod address;
 pub(crate) mod entry;
 pub(crate) mod id;
 pub(crate) mod json;

@@ -186,7 +186,7 @@ impl NewUsage {
     /// # Errors
     /// [`ErrorKind::InvalidJson`], [`ErrorKind::InvalidId`], or [`ErrorKind::InvalidArgument`] naming the field.
     pub fn from_json(text: &str) -> Result<Self> {
-        let json = Json::parse(text)?;
+        let json = Json::parse_fields(text)?;
         let fields = Members::of(json.as_str())
             .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a usage row must be a JSON object"))?;
         let id = fields

@@ -66,41 +66,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// The library's own addresses.
-pub(crate) mod reserved {
-    /// Tip of a branch: value, key = branch name.
-    pub(crate) const BRANCH_TIP: &str = "pi.branch.tip";
-    /// Configuration of a lane: value, key = lane.
-    pub(crate) const LANE_CONFIG: &str = "pi.lane.config";
-    /// State of a lane: value, key = lane.
-    pub(crate) const LANE_STATE: &str = "pi.lane.state";
-    /// Name of the session: value, key empty.
-    pub(crate) const SESSION_NAME: &str = "pi.session.name";
-    /// Label of an entry: value, key = entry id.
-    pub(crate) const ENTRY_LABEL: &str = "pi.entry.label";
-    /// Streamed frames of a response: list, key = operation and entry.
-    pub(crate) const ASSISTANT_FRAME: &str = "pi.pending.assistant_frame";
-
-    /// Every namespace that holds values.
-    pub(crate) const VALUES: [&str; 13] = [
-        BRANCH_TIP,
-        LANE_CONFIG,
-        LANE_STATE,
-        SESSION_NAME,
-        ENTRY_LABEL,
-        "pi.result",
-        "pi.op.meta",
-        "pi.op.state",
-        "pi.op.tool_args",
-        "pi.op.tool_memo",
-        "pi.op.preparation",
-        "pi.pending.entry",
-        "pi.pending.tool_output",
-    ];
-    /// Every namespace that holds lists.
-    pub(crate) const LISTS: [&str; 1] = [ASSISTANT_FRAME];
-}
-
 /// A typed address of a value: what is stored there is the JSON that serde makes of a `T`.
 ///
 /// ```
@@ -129,6 +94,11 @@ macro_rules! typed_address {
                 Ok(Self(Address::new(namespace, key)?, PhantomData))
             }
 
+            /// What stands at an address of the library's own.
+            pub(crate) fn of(address: Address) -> Self {
+                Self(address, PhantomData)
+            }
+
             /// The address without its type.
             pub fn address(&self) -> &Address {
                 &self.0
@@ -151,6 +121,20 @@ macro_rules! typed_address {
 
 typed_address!(Value);
 typed_address!(ValueList);
+
+impl<T> Value<T> {
+    /// The write that deletes it.
+    pub fn delete(&self) -> Write {
+        Write::DeleteValue(self.0.clone())
+    }
+}
+
+impl<T> ValueList<T> {
+    /// The write that deletes the whole list.
+    pub fn delete(&self) -> Write {
+        Write::DeleteList(self.0.clone())
+    }
+}
 
 impl<T: Serialize> Value<T> {
     /// The write that sets it.

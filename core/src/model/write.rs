@@ -5,8 +5,9 @@ use crate::model::json::Json;
 use crate::model::usage::{NewUsage, Stats};
 use crate::model::value::Address;
 
-/// One write of a commit.
+/// One write of a commit. By itself it does nothing.
 #[derive(Debug, Clone, PartialEq)]
+#[must_use = "a write takes effect when it is committed"]
 pub enum Write {
     /// Insert an entry.
     Entry(NewEntry),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::model::value::reserved;
+use crate::model::address::session_name;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
     session_busy, session_exists, unknown_session,
@@ -107,7 +107,7 @@ impl Backend for MemoryRepository {
             if options.details {
                 let clock = Arc::clone(&self.options.clock);
                 let storage = MemoryStorage::new(Arc::clone(&kept.state), clock, 0, OpenMode::ReadOnly);
-                listing.name = stored_text(&storage, reserved::SESSION_NAME, "", ctx)?;
+                listing.name = stored_text(&storage, &session_name(), ctx)?;
                 listing.message_count = Some(storage.stats(ctx)?.message_count);
             }
             Ok(listing)
@@ -115,7 +115,7 @@ impl Backend for MemoryRepository {
         sessions.values().map(listing).collect()
     }
 
-    fn delete(&self, id: &str, _ctx: &Context) -> Result<()> {
+    fn delete(&self, id: &str, _path: Option<&std::path::Path>, _ctx: &Context) -> Result<()> {
         let mut sessions = self.sessions();
         let kept = sessions.get(id).ok_or_else(|| unknown_session(id))?;
         if kept.writer.strong_count() > 0 {

@@ -176,7 +176,8 @@ pub(crate) trait Backend: Send + Sync {
     ) -> Result<Session>;
     /// In any order; [`Repository::list`] sorts.
     fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>>;
-    fn delete(&self, id: &str, ctx: &Context) -> Result<()>;
+    /// Deletes by id; with `path`, the one in that file.
+    fn delete(&self, id: &str, path: Option<&std::path::Path>, ctx: &Context) -> Result<()>;
     /// Closes every open session, waits for all; every error.
     fn close(&self, ctx: &Context) -> Vec<Error>;
 }
@@ -336,16 +337,18 @@ impl Repository {
         Ok(listed)
     }
 
-    /// Deletes a session that is open nowhere.
+    /// Deletes a session that is open nowhere, by id or metadata; with the file that metadata name, that one
+    /// only.
     ///
     /// # Errors
     /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession),
     /// [`AmbiguousSession`](ErrorKind::AmbiguousSession); what is no session is never deleted.
-    pub fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+    pub fn delete<'a>(&self, session: impl Into<SessionRef<'a>>, ctx: &Context) -> Result<()> {
         self.process.check()?;
         ctx.check()?;
-        crate::model::id::check_id(id)?;
-        self.backend.delete(id, ctx)
+        let session = session.into();
+        crate::model::id::check_id(session.id)?;
+        self.backend.delete(session.id, session.path, ctx)
     }
 
     /// Closes every session that was opened through it, and waits for all.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::context::Context;
 use crate::error::Result;
@@ -14,6 +14,7 @@ use crate::model::write::{CommitResult, Write};
 use crate::process::Process;
 use crate::session::line::{Line, Owner, Ticket};
 use crate::storage::{Reads, Storage};
+use crate::sync::lock;
 
 /// What a session says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -40,10 +41,9 @@ pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait Backend: Send + Sync {
     fn metadata(&self) -> &SessionMetadata;
     fn ids(&self) -> &Arc<dyn IdGenerator>;
-    /// The reads; `Closed` after close, `Forked` in a child.
+    /// The reads; `Closed` after close, `Forked` in a child. A begun scope reads through them too, and may
+    /// while `close` waits for it to end.
     fn reads(&self) -> Result<&dyn Reads>;
-    /// The reads inside a begun scope, which `close` waits for.
-    fn reads_in_scope(&self) -> Result<&dyn Reads>;
     fn begin(&self, ctx: &Context) -> Result<Ticket>;
     fn begin_async<'a>(&'a self, ctx: &'a Context) -> Waiting<'a, Result<Ticket>>;
     /// Notes that the calling thread uses the scope.
@@ -100,7 +100,7 @@ impl LocalSession {
 
     /// The same session, which does this too when it closes.
     pub(crate) fn finishing_with(self, finish: Finish) -> Self {
-        *self.finish.lock().unwrap_or_else(PoisonError::into_inner) = Some(finish);
+        *lock(&self.finish) = Some(finish);
         self
     }
 
@@ -123,10 +123,6 @@ impl Backend for LocalSession {
     }
 
     fn reads(&self) -> Result<&dyn Reads> {
-        Ok(self.open_storage()?)
-    }
-
-    fn reads_in_scope(&self) -> Result<&dyn Reads> {
         Ok(self.open_storage()?)
     }
 
@@ -190,12 +186,12 @@ impl Backend for LocalSession {
         self.process.check()?;
         self.line.seal(ctx)?;
         // Held until the lease is released: of two closes neither returns before that.
-        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lease = lock(&self.lease);
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let finish = lock(&self.finish).take();
         let finished = finish.map_or(Ok(()), |finish| finish());
         drop(lease.take());
         stored.and(finished)
@@ -215,8 +211,8 @@ impl Drop for LocalSession {
         if self.process.check().is_err() {
             // In a forked child nothing may be released that belongs to the parent.
             std::mem::forget(self.storage.take());
-            std::mem::forget(self.finish.lock().unwrap_or_else(PoisonError::into_inner).take());
-            std::mem::forget(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(lock(&self.finish).take());
+            std::mem::forget(lock(&self.lease).take());
         }
     }
 }

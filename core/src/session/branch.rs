@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::address::{check_branch_name, reserved};
 use crate::model::entry::{Entry, NewEntry};
 use crate::model::json::Json;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::model::write::Write;
 use crate::session::Session;
 use crate::session::entries::Entries;
@@ -20,12 +21,7 @@ pub(crate) struct BranchName(Arc<str>);
 
 impl BranchName {
     pub(crate) fn new(name: &str) -> Result<Self> {
-        if name.is_empty() {
-            return Err(Error::new(ErrorKind::InvalidBranch, "a branch name must not be empty"));
-        }
-        if name.contains('\0') {
-            return Err(Error::new(ErrorKind::InvalidBranch, "a branch name must not contain U+0000"));
-        }
+        check_branch_name(name)?;
         Ok(Self(name.into()))
     }
 
@@ -33,12 +29,14 @@ impl BranchName {
         &self.0
     }
 
+    /// Where its tip stands.
+    pub(crate) fn tip(&self) -> Address {
+        Address::known(reserved::BRANCH_TIP, &self.0)
+    }
+
     /// The write that moves the branch's tip.
     pub(crate) fn set_tip(&self, tip: Option<&str>) -> Write {
-        Write::SetValue(
-            Address::known(reserved::BRANCH_TIP, &self.0),
-            tip.map_or_else(Json::null, Json::string),
-        )
+        Write::SetValue(self.tip(), tip.map_or_else(Json::null, Json::string))
     }
 }
 
@@ -87,7 +85,7 @@ impl Branch {
     /// # Errors
     /// [`UnknownBranch`](ErrorKind::UnknownBranch) if it was deleted; see [`SessionReader`].
     pub fn tip_id(&self, ctx: &Context) -> Result<Option<String>> {
-        branch_tip(self.session.reads()?, self.name(), ctx)?.ok_or_else(|| self.unknown())
+        branch_tip(self.session.reads()?, &self.name, ctx)?.ok_or_else(|| self.unknown())
     }
 
     /// Entries on its path, from the tip, newest first by default.
@@ -168,7 +166,7 @@ impl Branch {
         let Some(last) = ids.last() else { return Ok(ids) };
         self.session.mutate(
             |mutator, ctx| {
-                let tip = branch_tip(mutator.reads()?, self.name(), ctx)?.ok_or_else(|| self.unknown())?;
+                let tip = branch_tip(mutator.reads()?, &self.name, ctx)?.ok_or_else(|| self.unknown())?;
                 entries[0].parent_id = tip;
                 let mut writes: Vec<Write> = entries.into_iter().map(Write::Entry).collect();
                 writes.push(self.name.set_tip(Some(last)));

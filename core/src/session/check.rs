@@ -1,12 +1,13 @@
 //! Looks a session over and names what is wrong with it. Never repairs, never writes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::model::address::{self as addresses, reserved};
 use crate::model::entry::{EntryType, NewEntry};
 use crate::model::json::{Json, text_of};
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::session::reader::SessionReader;
 use crate::session::{EntryQuery, Session};
 use crate::storage::query::{ListRead, Order, UsageScan};
@@ -152,7 +153,7 @@ impl Check<'_> {
                 let message = format!("entry '{}' hangs on '{parent}', which is not before it", entry.id);
                 self.found(FindingKind::ParentOfNothing, &entry.id, message);
             }
-            let checked = Json::parse(&entry.payload).and_then(|payload| {
+            let checked = Json::parse_fields(entry.payload.as_str()).and_then(|payload| {
                 let custom_type = entry.custom_type.as_deref();
                 NewEntry::with_payload(&entry.id, None, entry.entry_type, custom_type, payload)
             });
@@ -180,7 +181,7 @@ impl Check<'_> {
     }
 
     fn read_tips(&mut self) -> Result<()> {
-        for tip in self.session.scan_values(&Address::known(reserved::BRANCH_TIP, ""), self.ctx)? {
+        for tip in self.session.scan_values(&addresses::branch_tip_inventory_prefix(), self.ctx)? {
             let name = tip.address.key();
             match text_of(tip.value.as_str()) {
                 Some(id) if self.is_entry(&id)? => {}
@@ -215,7 +216,7 @@ impl Check<'_> {
     }
 
     fn read_lanes(&mut self) -> Result<()> {
-        let names = |namespace| -> Result<Vec<String>> {
+        let names = |namespace| -> Result<HashSet<String>> {
             let stored = self.session.scan_values(&Address::known(namespace, ""), self.ctx)?;
             Ok(stored.into_iter().map(|stored| stored.address.key().to_owned()).collect())
         };
@@ -224,10 +225,9 @@ impl Check<'_> {
             ("configuration", names(reserved::LANE_CONFIG)?),
             ("state", names(reserved::LANE_STATE)?),
         ];
-        let mut lanes: Vec<&String> = parts[1..].iter().flat_map(|(_, names)| names).collect();
-        lanes.sort();
-        lanes.dedup();
+        let lanes: BTreeSet<&String> = parts[1..].iter().flat_map(|(_, names)| names).collect();
         for lane in lanes {
+            self.ctx.check()?;
             let missing: Vec<&str> =
                 parts.iter().filter(|(_, names)| !names.contains(lane)).map(|(part, _)| *part).collect();
             if !missing.is_empty() {

@@ -7,8 +7,9 @@ use std::io::Write as Out;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::model::address::{self as addresses, reserved};
 use crate::model::json::quote;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::session::reader::SessionReader;
 use crate::session::{EntryQuery, Session};
 use crate::storage::query::{LIST_LIMIT, ListRead, Order, UsageScan};
@@ -77,7 +78,7 @@ impl Dump<'_> {
             }
         }
         // The stored text and not the name it spells: a name may hold what no string here can.
-        let name = self.session.get_value(&Address::known(reserved::SESSION_NAME, ""), self.ctx)?;
+        let name = self.session.get_value(addresses::session_name().address(), self.ctx)?;
         let name = name.as_ref().map_or("null", |stored| stored.value.as_str());
         text.push_str(&format!("}},\n\"name\":{name},\n"));
         self.text(&text)
@@ -86,7 +87,7 @@ impl Dump<'_> {
     fn branches(&mut self) -> Result<()> {
         self.text("\"branches\":{")?;
         let mut items = Items::default();
-        let mut after = Address::known(reserved::BRANCH_TIP, "");
+        let mut after = addresses::branch_tip_inventory_prefix();
         loop {
             let page = self.session.value_addresses(Some(&after), PAGE, self.ctx)?;
             let tips = page.iter().take_while(|address| address.namespace() == reserved::BRANCH_TIP);

@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::{Thread, ThreadId};
 
 use crate::context::{Context, deadline_exceeded};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
 /// Names one scope of the line.
 pub(crate) type Ticket = u64;
@@ -103,11 +104,6 @@ impl Waiter {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that can panic runs while these are held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Line {
     /// Waits for a turn, blocking the calling thread.
     pub(crate) fn begin(&self, ctx: &Context) -> Result<Ticket> {
@@ -197,7 +193,10 @@ impl Line {
                 .await
                 .map_or_else(|| Err(cancelled()), |_| Ok(()))
         };
-        block_on(ended, ctx)?
+        let waited = block_on(ended, ctx);
+        // Whoever gave up has left.
+        lock(&self.state).closers.retain(|waiting| !Arc::ptr_eq(waiting, &closer));
+        waited?
     }
 
     #[cfg(test)]
@@ -444,6 +443,36 @@ mod tests {
     }
 
     #[test]
+    fn a_seal_that_gives_up_leaves_and_the_others_still_wait() {
+        let line = Line::default();
+        let ticket = line.begin(&Context::background()).unwrap();
+        let (cancelled, asked) = (Context::new(), Arc::new(AtomicBool::new(false)));
+        let interrupted = Context::background().with_interrupt({
+            let asked = Arc::clone(&asked);
+            move || asked.load(Ordering::Acquire)
+        });
+        let late = Context::background().with_timeout(Duration::from_millis(5));
+        std::thread::scope(|threads| {
+            let patient = threads.spawn(|| line.seal(&Context::background()));
+            wait_until(|| lock(&line.state).closers.len() == 1);
+            let waiting = lock(&line.state).closers.clone();
+            let others = [&cancelled, &interrupted].map(|ctx| threads.spawn(|| line.seal(ctx)));
+            wait_until(|| lock(&line.state).closers.len() == 3);
+            let late = threads.spawn(|| line.seal(&late)).join().unwrap();
+            assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+            cancelled.cancel();
+            asked.store(true, Ordering::Release);
+            for other in others {
+                assert_eq!(other.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+            }
+            let left = lock(&line.state).closers.clone();
+            assert!(left.len() == 1 && Arc::ptr_eq(&left[0], &waiting[0]));
+            line.end(ticket);
+            patient.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
     fn seal_refuses_waiters_and_waits_for_the_scope() {
         let line = Line::default();
         let ticket = line.begin(&Context::background()).unwrap();
@@ -455,7 +484,7 @@ mod tests {
             assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::Closed);
             assert_eq!(late.join().unwrap().unwrap_err().kind(), ErrorKind::DeadlineExceeded);
             let sealed = threads.spawn(|| line.seal(&Context::background()));
-            wait_until(|| lock(&line.state).closers.len() == 2);
+            wait_until(|| lock(&line.state).closers.len() == 1);
             line.end(ticket);
             sealed.join().unwrap().unwrap();
         });

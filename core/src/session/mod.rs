@@ -15,11 +15,12 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::Legacy;
+use crate::model::address as addresses;
 use crate::model::entry::{Entry, EntryType};
 use crate::model::id::IdGenerator;
 use crate::model::json::Json;
 use crate::model::usage::UsageRow;
-use crate::model::value::{Address, reserved};
+use crate::model::value::{Address, Value};
 use crate::model::write::{CommitResult, Write};
 use crate::session::backend::{Backend, SessionMetadata};
 use crate::session::branch::{Branch, BranchName};
@@ -223,7 +224,7 @@ impl Session {
     /// # Errors
     /// See [`SessionReader`].
     pub fn name(&self, ctx: &Context) -> Result<Option<String>> {
-        stored_text(self.0.reads()?, reserved::SESSION_NAME, "", ctx)
+        stored_text(self.0.reads()?, &addresses::session_name(), ctx)
     }
 
     /// The label of an entry; none when it has none.
@@ -231,7 +232,10 @@ impl Session {
     /// # Errors
     /// See [`SessionReader`].
     pub fn get_label(&self, entry_id: &str, ctx: &Context) -> Result<Option<String>> {
-        stored_text(self.0.reads()?, reserved::ENTRY_LABEL, entry_id, ctx)
+        let reads = self.0.reads()?;
+        // What is no id has no label.
+        let Ok(label) = addresses::entry_label(entry_id) else { return ctx.check().map(|()| None) };
+        stored_text(reads, &label, ctx)
     }
 
     /// The branch of that name; none when there is none.
@@ -241,7 +245,7 @@ impl Session {
     pub fn branch(&self, name: &str, ctx: &Context) -> Result<Option<Branch>> {
         let reads = self.0.reads()?;
         let Ok(name) = BranchName::new(name) else { return Ok(None) };
-        let tip = branch_tip(reads, name.as_str(), ctx)?;
+        let tip = branch_tip(reads, &name, ctx)?;
         Ok(tip.map(|_| Branch::new(self.clone(), name)))
     }
 
@@ -250,7 +254,7 @@ impl Session {
     /// # Errors
     /// See [`SessionReader`].
     pub fn branches(&self, ctx: &Context) -> Result<Vec<BranchInfo>> {
-        let stored = self.0.reads()?.scan_values(reserved::BRANCH_TIP, "", ctx)?;
+        let stored = self.scan_values(&addresses::branch_tip_inventory_prefix(), ctx)?;
         Ok(stored
             .into_iter()
             .map(|tip| BranchInfo {
@@ -269,7 +273,7 @@ impl Session {
         let name = BranchName::new(name)?;
         self.mutate(
             |mutator, ctx| {
-                if branch_tip(mutator.reads()?, name.as_str(), ctx)?.is_some() {
+                if branch_tip(mutator.reads()?, &name, ctx)?.is_some() {
                     return Err(Error::new(
                         ErrorKind::BranchExists,
                         format!("a branch '{}' exists already", name.as_str()),
@@ -321,7 +325,7 @@ impl Session {
     /// # Errors
     /// What a commit fails with.
     pub fn set_name(&self, name: Option<&str>, ctx: &Context) -> Result<()> {
-        self.set_text(Address::known(reserved::SESSION_NAME, ""), name, ctx)
+        self.set_text(&addresses::session_name(), name, ctx)
     }
 
     /// Labels an entry; none deletes the label. The entry need not exist.
@@ -329,14 +333,13 @@ impl Session {
     /// # Errors
     /// [`InvalidId`](ErrorKind::InvalidId); what a commit fails with.
     pub fn set_label(&self, entry_id: &str, label: Option<&str>, ctx: &Context) -> Result<()> {
-        crate::model::id::check_id(entry_id)?;
-        self.set_text(Address::known(reserved::ENTRY_LABEL, entry_id), label, ctx)
+        self.set_text(&addresses::entry_label(entry_id)?, label, ctx)
     }
 
-    fn set_text(&self, address: Address, text: Option<&str>, ctx: &Context) -> Result<()> {
+    fn set_text(&self, place: &Value<String>, text: Option<&str>, ctx: &Context) -> Result<()> {
         let write = match text {
-            Some(text) => Write::SetValue(address, Json::string(text)),
-            None => Write::DeleteValue(address),
+            Some(text) => Write::SetValue(place.address().clone(), Json::string(text)),
+            None => place.delete(),
         };
         self.write(write, ctx).map(drop)
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +13,7 @@ use crate::session::backend::Backend;
 use crate::session::line::Ticket;
 use crate::session::reader::{SessionReader, sealed::Source};
 use crate::storage::Reads;
+use crate::sync::lock;
 
 /// The inside of a mutation: its reads and its one commit, without its end.
 ///
@@ -39,21 +40,22 @@ impl Mutator {
     /// Applies `writes`, all or nothing. Legal once; the line stays held until the mutation ends.
     ///
     /// # Errors
-    /// [`CommitAttempted`](ErrorKind::CommitAttempted) the second time, also after a failed first;
-    /// [`MutationEnded`](ErrorKind::MutationEnded); what the writes are refused for, with nothing written
+    /// [`CommitAttempted`](ErrorKind::CommitAttempted) the second time, also after a failed first or
+    /// one that its context refused; [`MutationEnded`](ErrorKind::MutationEnded); what the writes are refused for, with nothing written
     /// ([`DuplicateId`](ErrorKind::DuplicateId), [`MissingParent`](ErrorKind::MissingParent),
     /// [`UnknownTarget`](ErrorKind::UnknownTarget), [`PendingAssistant`](ErrorKind::PendingAssistant),
     /// [`ReservedAddress`](ErrorKind::ReservedAddress), [`TooLarge`](ErrorKind::TooLarge), …); what storage
     /// fails with.
     pub fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
         // Held through the commit: `end` waits for it.
-        let mut attempted = self.attempted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut attempted = lock(&self.attempted);
         self.check()?;
-        ctx.check()?;
+        // Noted before anything can be refused: there is one attempt, whatever becomes of it.
         if std::mem::replace(&mut *attempted, true) {
             return Err(Error::new(ErrorKind::CommitAttempted, "the mutation has used its one commit")
                 .with_hint("collect all writes of a decision in one commit"));
         }
+        ctx.check()?;
         let _entered = self.span.enter();
         self.session.commit(self.ticket, writes, ctx)
     }
@@ -72,7 +74,7 @@ impl Mutator {
     }
 
     fn end(&self) {
-        let _admitted = self.attempted.lock().unwrap_or_else(PoisonError::into_inner);
+        let _admitted = lock(&self.attempted);
         if !self.ended.swap(true, Ordering::AcqRel) {
             self.session.end(self.ticket);
         }
@@ -83,7 +85,7 @@ impl Source for Mutator {
     fn reads(&self) -> Result<&dyn Reads> {
         self.check()?;
         self.session.touch(self.ticket);
-        self.session.reads_in_scope()
+        self.session.reads()
     }
 }
 

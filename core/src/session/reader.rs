@@ -5,7 +5,8 @@ use crate::error::Result;
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::json::text_of;
 use crate::model::usage::Stats;
-use crate::model::value::{Address, ListElement, StoredValue, reserved};
+use crate::model::value::{Address, ListElement, StoredValue, Value};
+use crate::session::branch::BranchName;
 use crate::storage::Reads;
 use crate::storage::query::{BranchScan, ListRead};
 
@@ -93,18 +94,17 @@ pub trait SessionReader: sealed::Source {
 }
 
 /// The tip of a branch: none if there is no such branch, some of none for a null tip.
-pub(crate) fn branch_tip(reads: &dyn Reads, name: &str, ctx: &Context) -> Result<Option<Option<String>>> {
-    let stored = reads.get_value(&Address::known(reserved::BRANCH_TIP, name), ctx)?;
+pub(crate) fn branch_tip(
+    reads: &dyn Reads,
+    name: &BranchName,
+    ctx: &Context,
+) -> Result<Option<Option<String>>> {
+    let stored = reads.get_value(&name.tip(), ctx)?;
     Ok(stored.map(|stored| text_of(stored.value.as_str()).map(|id| id.into_owned())))
 }
 
 /// The string at one of the library's own addresses.
-pub(crate) fn stored_text(
-    reads: &dyn Reads,
-    namespace: &str,
-    key: &str,
-    ctx: &Context,
-) -> Result<Option<String>> {
-    let stored = reads.get_value(&Address::known(namespace, key), ctx)?;
+pub(crate) fn stored_text(reads: &dyn Reads, place: &Value<String>, ctx: &Context) -> Result<Option<String>> {
+    let stored = reads.get_value(place.address(), ctx)?;
     Ok(stored.and_then(|stored| stored.value.as_text().map(|text| text.into_owned())))
 }

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::address::reserved;
 use crate::model::entry::EntryType;
-use crate::model::json::text_of;
+use crate::model::json::{Json, text_of};
 use crate::model::usage::Stats;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::model::write::Write;
 
 /// The largest `seq`: every one of them is an exact double.
@@ -53,7 +54,7 @@ pub(crate) fn check(writes: &[Write], known: &dyn Known, next_seq: u64, max_payl
                 check_new_id(&row.id, &entries, &rows, known)?;
                 rows.insert(&row.id);
             }
-            Write::SetValue(address, value) => check_set(address, value.as_str())?,
+            Write::SetValue(address, value) => check_set(address, value)?,
             Write::AppendList(address, _) => check_reserved(address, &reserved::LISTS)?,
             Write::DeleteValue(_) | Write::DeleteList(_) => {}
         }
@@ -109,9 +110,8 @@ fn check_new_id(id: &str, entries: &HashSet<&str>, rows: &HashSet<&str>, known: 
     Ok(())
 }
 
-fn check_set(address: &Address, value: &str) -> Result<()> {
+fn check_set(address: &Address, value: &Json) -> Result<()> {
     check_reserved(address, &reserved::VALUES)?;
-    let text = value.starts_with('"') && text_of(value).is_some();
     let wrong = |what: &str| {
         Err(Error::new(ErrorKind::InvalidArgument, format!("the value at {address} must be {what}")))
     };
@@ -119,9 +119,9 @@ fn check_set(address: &Address, value: &str) -> Result<()> {
         reserved::BRANCH_TIP if address.key().is_empty() => {
             Err(Error::new(ErrorKind::InvalidBranch, "a branch name must not be empty"))
         }
-        reserved::BRANCH_TIP if !text && value != "null" => wrong("an entry id or null"),
+        reserved::BRANCH_TIP if value.as_text().is_none() && !value.is_null() => wrong("an entry id or null"),
         reserved::SESSION_NAME if !address.key().is_empty() => Err(undeclared(address)),
-        reserved::SESSION_NAME | reserved::ENTRY_LABEL if !value.starts_with('"') => wrong("a string"),
+        reserved::SESSION_NAME | reserved::ENTRY_LABEL if !value.is_string() => wrong("a string"),
         _ => Ok(()),
     }
 }

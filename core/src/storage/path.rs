@@ -48,22 +48,39 @@ pub(crate) trait Tree {
     fn node(&self, at: u64) -> Result<Node>;
     /// Visits the entry at `from` and its ancestors, newest first, until `visit` breaks.
     fn climb(&self, from: u64, visit: &mut Visit<'_, Self::Row>) -> Result<()>;
+    /// The error that the depths of entries around `node` contradict each other.
+    fn damaged(&self, node: &Node) -> Error {
+        Error::new(ErrorKind::Corrupt, damage(node))
+    }
+}
+
+/// What is wrong with the depth of an entry, in words.
+pub(crate) fn damage(node: &Node) -> String {
+    format!("the entry of seq {} cannot stand at depth {}", node.seq, node.depth)
 }
 
 /// The jump of a new child of `parent`.
 pub(crate) fn jump_of_child<T: Tree + ?Sized>(tree: &T, parent: &Node) -> Result<u64> {
     let near = tree.node(parent.jump)?;
     let far = tree.node(near.jump)?;
-    Ok(if parent.depth - near.depth == near.depth - far.depth { far.at } else { parent.at })
+    let lengths = parent.depth.checked_sub(near.depth).zip(near.depth.checked_sub(far.depth));
+    let (first, second) = lengths.ok_or_else(|| tree.damaged(parent))?;
+    Ok(if first == second { far.at } else { parent.at })
+}
+
+/// The entry at `at`, to which `node` leads: it is nearer to the root.
+fn nearer<T: Tree + ?Sized>(tree: &T, node: &Node, at: u64) -> Result<Node> {
+    let found = tree.node(at)?;
+    if found.depth >= node.depth && found.at != node.at { Err(tree.damaged(node)) } else { Ok(found) }
 }
 
 /// The ancestor of `node` at `depth`, which is not below it.
 pub(crate) fn ancestor_at<T: Tree + ?Sized>(tree: &T, mut node: Node, depth: u32) -> Result<Node> {
     while node.depth > depth {
-        let jump = tree.node(node.jump)?;
+        let jump = nearer(tree, &node, node.jump)?;
         node = match node.parent {
             _ if jump.depth >= depth => jump,
-            Some(parent) => tree.node(parent)?,
+            Some(parent) => nearer(tree, &node, parent)?,
             None => break,
         };
     }
@@ -74,8 +91,8 @@ pub(crate) fn ancestor_at<T: Tree + ?Sized>(tree: &T, mut node: Node, depth: u32
 pub(crate) fn newest_below<T: Tree + ?Sized>(tree: &T, mut node: Node, bound: u64) -> Result<Option<Node>> {
     while node.seq >= bound {
         let Some(parent) = node.parent else { return Ok(None) };
-        let jump = tree.node(node.jump)?;
-        node = if jump.seq >= bound { jump } else { tree.node(parent)? };
+        let jump = nearer(tree, &node, node.jump)?;
+        node = if jump.seq >= bound { jump } else { nearer(tree, &node, parent)? };
     }
     Ok(Some(node))
 }
@@ -191,7 +208,7 @@ fn oldest_first<T: Tree + ?Sized>(
     if let Some(cursor) = cursor.filter(|_| scan.stop_at_type.is_none())
         && let Some(before) = newest_below(tree, tip, cursor.saturating_add(1))?
     {
-        first = before.depth + 1;
+        first = before.depth.checked_add(1).ok_or_else(|| tree.damaged(&before))?;
     }
     let limit = scan.limit.unwrap_or(u64::MAX);
     let mut rows: Vec<T::Row> = Vec::new();
@@ -199,7 +216,8 @@ fn oldest_first<T: Tree + ?Sized>(
         ctx.check()?;
         let wanted = u32::try_from(limit - rows.len() as u64).unwrap_or(CHUNK).clamp(16, CHUNK);
         let top = ancestor_at(tree, tip, last.min(first.saturating_add(wanted - 1)))?;
-        let mut chunk: Vec<(Node, Option<T::Row>)> = Vec::with_capacity((top.depth - first + 1) as usize);
+        let more = top.depth.checked_sub(first).ok_or_else(|| tree.damaged(&top))?;
+        let mut chunk: Vec<(Node, Option<T::Row>)> = Vec::with_capacity(more as usize + 1);
         tree.climb(top.at, &mut |step| {
             let row = if scan.passes(&step.node, step.custom_type) && past(&step.node) {
                 Some((step.load)()?)
@@ -215,7 +233,7 @@ fn oldest_first<T: Tree + ?Sized>(
                 return Ok(rows);
             }
         }
-        first = top.depth + 1;
+        first = top.depth.checked_add(1).ok_or_else(|| tree.damaged(&top))?;
     }
     Ok(rows)
 }

@@ -13,7 +13,7 @@ use std::time::UNIX_EPOCH;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy;
-use crate::model::value::reserved;
+use crate::model::address::session_name;
 use crate::repository::file_name::{LOCK, with_ending};
 use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside};
 use crate::repository::lock::FileLock;
@@ -263,9 +263,9 @@ impl Backend for JsonlRepository {
         Ok(listed)
     }
 
-    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+    fn delete(&self, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         self.files.check()?;
-        let found = self.locate(id, None, ctx)?;
+        let found = self.locate(id, path, ctx)?;
         let _lock = lock_session(id, &with_ending(&found.path, LOCK))?;
         // Under the lock it is looked at again: another file may have its name now.
         if file_at(&found.path)?.is_none() || look(&found.path)?.metadata.id != id {
@@ -300,7 +300,7 @@ impl JsonlRepository {
                 path,
                 self.storage_options(OpenOptions { mode: OpenMode::ReadOnly, salvage: false }),
             )?;
-            listing.name = stored_text(&storage, reserved::SESSION_NAME, "", ctx)?;
+            listing.name = stored_text(&storage, &session_name(), ctx)?;
             listing.message_count = Some(storage.stats(ctx)?.message_count);
         } else if options.details {
             use crate::SessionReader as _;

@@ -125,12 +125,7 @@ impl Container {
         ctx: &Context,
     ) -> Result<Session> {
         let lock_path = self.lock_path(id)?;
-        if let Some(path) = path
-            && path != self.path
-            && !is_same_file(path, &self.path)
-        {
-            return Err(outside(path, &self.path));
-        }
+        self.check_path(path)?;
         match mode {
             OpenMode::ReadOnly => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
             OpenMode::ReadWrite => {
@@ -138,6 +133,16 @@ impl Container {
                 let lock = self.lock(shared, id, &lock_path)?;
                 self.open_here(shared, id, Some(lock), ctx)
             }
+        }
+    }
+
+    /// Whether a file that was named is this one.
+    fn check_path(&self, path: Option<&Path>) -> Result<()> {
+        match path {
+            Some(path) if path != self.path && !is_same_file(path, &self.path) => {
+                Err(outside(path, &self.path))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -188,8 +193,9 @@ impl Container {
             .collect())
     }
 
-    pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
+    pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         let lock_path = self.lock_path(id)?;
+        self.check_path(path)?;
         self.check_known(shared, id, ctx)?;
         let _lock = self.lock(shared, id, &lock_path)?;
         let in_use = self.in_use(shared, id, OpenMode::ReadWrite, ctx)?;

@@ -118,8 +118,8 @@ impl Folder {
         }
     }
 
-    pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
-        let path = self.locate(shared, id, None, ctx)?;
+    pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
+        let path = self.locate(shared, id, path, ctx)?;
         let _lock = lock_session(id, &with_ending(&path, LOCK))?;
         // Looked at again under the lock, as in `open`.
         let unknown = || unknown_session(id).with_path(&path);

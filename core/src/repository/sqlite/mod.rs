@@ -102,11 +102,11 @@ impl Backend for SqliteRepository {
         }
     }
 
-    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+    fn delete(&self, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         self.shared.files.check()?;
         match &self.place {
-            Place::Folder(folder) => folder.delete(&self.shared, id, ctx),
-            Place::Container(container) => container.delete(&self.shared, id, ctx),
+            Place::Folder(folder) => folder.delete(&self.shared, id, path, ctx),
+            Place::Container(container) => container.delete(&self.shared, id, path, ctx),
         }
     }
 

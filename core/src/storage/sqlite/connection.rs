@@ -2,7 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -12,6 +12,7 @@ use super::fault::fault;
 use crate::context::Context;
 use crate::error::{ErrorKind, Result};
 use crate::repository::Durability;
+use crate::sync::lock;
 
 /// How many prepared statements a connection keeps: more than there are.
 const STATEMENTS: usize = 64;
@@ -65,10 +66,6 @@ impl Waiting {
         std::thread::sleep(step.min(left));
         true
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Connection {

@@ -6,13 +6,13 @@ use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::time::{Duration, Instant};
 
 use std::sync::Mutex;
 
 use super::Access;
-use super::connection::{Connection, Purpose, Transaction, lock};
+use super::connection::{Connection, Purpose, Transaction};
 use super::create;
 use super::fault::is_uncertain;
 use super::guard::{Guard, Identity, beside, identity, is_guarded};
@@ -20,6 +20,7 @@ use super::header;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::Durability;
+use crate::sync::lock;
 
 /// How many reading connections wait for the next read.
 const IDLE_READERS: usize = 4;
@@ -402,7 +403,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let mut state: MutexGuard<'_, State> = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if !state.closed {
             // Like after a crash: whatever goes wrong here, the next open reads the WAL.
             let state: &mut State = &mut state;

@@ -6,6 +6,8 @@ use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
 
+const DAMAGED: &str = "the file is damaged; look at it with `pisession doctor`";
+
 /// The error of doing `what` (a verb and its object) on the database at `path`.
 pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
     let (kind, hint) = match error.sqlite_error_code() {
@@ -13,9 +15,7 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
             (ErrorKind::Busy, "another program holds the database's lock; try again, or raise `busy_timeout`")
         }
         Some(ErrorCode::DiskFull) => (ErrorKind::Full, "nothing was written; make room and try again"),
-        Some(ErrorCode::DatabaseCorrupt) => {
-            (ErrorKind::Corrupt, "the file is damaged; look at it with `pisession doctor`")
-        }
+        Some(ErrorCode::DatabaseCorrupt) => (ErrorKind::Corrupt, DAMAGED),
         Some(ErrorCode::NotADatabase) => (ErrorKind::NotASession, "the file was left as it is"),
         Some(ErrorCode::ConstraintViolation) if message(&error).contains("session_row.id") => {
             (ErrorKind::SessionExists, "open it, or choose another id")
@@ -28,9 +28,12 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
             (ErrorKind::Io, "look at the permissions of the file and its folder")
         }
+        // Our statements fit our tables, and what they write was checked: the file has other tables or rows.
+        Some(ErrorCode::ConstraintViolation) => (ErrorKind::Corrupt, DAMAGED),
+        Some(_) if is_of_other_tables(&error) => (ErrorKind::Corrupt, DAMAGED),
         Some(_) => (ErrorKind::Io, "reopen the session"),
         // What is stored does not have the types the schema gives it.
-        None => (ErrorKind::Corrupt, "the file is damaged; look at it with `pisession doctor`"),
+        None => (ErrorKind::Corrupt, DAMAGED),
     };
     Error::new(kind, format!("cannot {what}: {error}")).with_path(path).with_hint(hint).with_source(error)
 }
@@ -38,6 +41,21 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
 /// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
 pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+}
+
+/// Whether a statement of ours cannot be prepared, now or again after the schema was changed.
+fn is_of_other_tables(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqlInputError { error, .. } => primary(error) == rusqlite::ffi::SQLITE_ERROR,
+        rusqlite::Error::SqliteFailure(failure, Some(message)) => {
+            primary(failure) == rusqlite::ffi::SQLITE_ERROR && message.starts_with("no such ")
+        }
+        _ => false,
+    }
+}
+
+fn primary(failure: &rusqlite::ffi::Error) -> i32 {
+    failure.extended_code & 0xff
 }
 
 fn message(error: &rusqlite::Error) -> &str {
@@ -56,7 +74,5 @@ fn extended(error: &rusqlite::Error) -> i32 {
 
 /// Something the schema rules out was found.
 pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Corrupt, what)
-        .with_path(path)
-        .with_hint("the file is damaged; look at it with `pisession doctor`")
+    Error::new(ErrorKind::Corrupt, what).with_path(path).with_hint(DAMAGED)
 }

@@ -14,7 +14,9 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use crate::sync::lock;
 
 /// SQLite's SHARED range and its neighbours in the database file.
 const SHARED_RANGE: (i64, i64) = (0x4000_0002, 0x1fe);
@@ -51,10 +53,6 @@ pub(super) struct Guard {
     path: PathBuf,
     files: Arc<Mutex<Files>>,
     released: bool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this process has the file open through a guard.

@@ -65,22 +65,22 @@ pub(super) const ALL: [&str; 2] = [
     scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2", "ASC"),
     scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2", "DESC"),
 ];
-const OF_TYPE: [&str; 2] = [
-    scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2 AND type = ?4", "ASC"),
-    scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2 AND type = ?4", "DESC"),
+// Most entries are messages: they are found in passing.
+const OF_MESSAGES: [&str; 2] = [
+    scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2 AND type = 0", "ASC"),
+    scan!("entry_row", whole!(), "key BETWEEN ?1 AND ?2 AND type = 0", "DESC"),
 ];
-// Compactions and summaries have no custom type: few rows, found in the same index.
 const OF_RARE_TYPE: [&str; 2] = [
     scan!(
-        "entry_row INDEXED BY entry_by_custom_type",
+        "entry_row INDEXED BY entry_by_type",
         whole!(),
-        "sid = ?5 AND custom_type IS NULL AND type <> 0 AND key BETWEEN ?1 AND ?2 AND type = ?4",
+        "sid = ?5 AND type = ?4 AND type <> 0 AND key BETWEEN ?1 AND ?2",
         "ASC"
     ),
     scan!(
-        "entry_row INDEXED BY entry_by_custom_type",
+        "entry_row INDEXED BY entry_by_type",
         whole!(),
-        "sid = ?5 AND custom_type IS NULL AND type <> 0 AND key BETWEEN ?1 AND ?2 AND type = ?4",
+        "sid = ?5 AND type = ?4 AND type <> 0 AND key BETWEEN ?1 AND ?2",
         "DESC"
     ),
 ];
@@ -88,13 +88,13 @@ const OF_CUSTOM_TYPE: [&str; 2] = [
     scan!(
         "entry_row INDEXED BY entry_by_custom_type",
         whole!(),
-        "sid = ?5 AND custom_type = ?4 AND type <> 0 AND key BETWEEN ?1 AND ?2",
+        "sid = ?5 AND custom_type = ?4 AND key BETWEEN ?1 AND ?2",
         "ASC"
     ),
     scan!(
         "entry_row INDEXED BY entry_by_custom_type",
         whole!(),
-        "sid = ?5 AND custom_type = ?4 AND type <> 0 AND key BETWEEN ?1 AND ?2",
+        "sid = ?5 AND custom_type = ?4 AND key BETWEEN ?1 AND ?2",
         "DESC"
     ),
 ];
@@ -145,7 +145,7 @@ pub(super) fn statements() -> Vec<&'static str> {
         LIST_ADDRESSES,
         SESSION,
     ];
-    for pair in [ALL, OF_TYPE, OF_RARE_TYPE, OF_CUSTOM_TYPE, USAGE, ELEMENTS] {
+    for pair in [ALL, OF_MESSAGES, OF_RARE_TYPE, OF_CUSTOM_TYPE, USAGE, ELEMENTS] {
         all.extend(pair);
     }
     all
@@ -201,6 +201,12 @@ macro_rules! placed {
 
 placed!(Entry);
 placed!(EntryStructure);
+
+/// A number that is never below zero.
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
 
 pub(super) fn parent_of(row: &Row<'_>) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned))
@@ -292,11 +298,7 @@ impl View<'_> {
     pub(super) fn get_value(&self, address: &Address) -> Result<Option<StoredValue>> {
         let parameters = params![self.sid, address.namespace(), address.key()];
         self.connection.first(VALUE, parameters, |row| {
-            Ok(StoredValue {
-                address: address.clone(),
-                seq: row.get::<_, i64>(0)?.cast_unsigned(),
-                value: json(row, 1)?,
-            })
+            Ok(StoredValue { address: address.clone(), seq: count(row, 0)?, value: json(row, 1)? })
         })
     }
 
@@ -309,7 +311,7 @@ impl View<'_> {
         let stored = |row: &Row<'_>| {
             Ok(StoredValue {
                 address: Address::known(namespace, row.get_ref(0)?.as_str()?),
-                seq: row.get::<_, i64>(1)?.cast_unsigned(),
+                seq: count(row, 1)?,
                 value: json(row, 2)?,
             })
         };
@@ -358,13 +360,12 @@ impl View<'_> {
                 connection.all(OF_CUSTOM_TYPE[order], parameters, ctx, whole_of)?
             }
             (Some(_), Some(_)) => Vec::new(),
-            (Some(rare @ (EntryType::Compaction | EntryType::BranchSummary)), None) => {
+            (Some(EntryType::Message), None) => {
+                connection.all(OF_MESSAGES[order], params![from, to, limit], ctx, whole_of)?
+            }
+            (Some(rare), None) => {
                 let parameters = params![from, to, limit, type_number(rare), self.sid];
                 connection.all(OF_RARE_TYPE[order], parameters, ctx, whole_of)?
-            }
-            (Some(entry_type), None) => {
-                let parameters = params![from, to, limit, type_number(entry_type)];
-                connection.all(OF_TYPE[order], parameters, ctx, whole_of)?
             }
             (None, None) => connection.all(ALL[order], params![from, to, limit], ctx, whole_of)?,
         };
@@ -439,8 +440,7 @@ impl View<'_> {
                     total: sum(13)?,
                 },
             };
-            let message_count = row.get::<_, i64>(1)?.cast_unsigned();
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), Stats { message_count, usage }))
+            Ok((count(row, 0)?, Stats { message_count: count(row, 1)?, usage }))
         })?;
         found.ok_or_else(|| unknown_session(id).with_path(self.connection.path()))
     }

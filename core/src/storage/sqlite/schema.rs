@@ -57,7 +57,8 @@ CREATE TABLE entry_row (
   payload TEXT NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX entry_by_id ON entry_row (sid, id);
-CREATE INDEX entry_by_custom_type ON entry_row (sid, custom_type) WHERE type <> 0;
+CREATE INDEX entry_by_type ON entry_row (sid, type) WHERE type <> 0;
+CREATE INDEX entry_by_custom_type ON entry_row (sid, custom_type) WHERE custom_type IS NOT NULL;
 CREATE TABLE usage_row (
   key INTEGER PRIMARY KEY,
   sid INTEGER NOT NULL,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
-use super::connection::{Connection, lock};
+use super::connection::Connection;
 use super::database::Database;
 use super::read::View;
 use super::sessions;
@@ -14,15 +14,17 @@ use super::write::{Nodes, Writing};
 use super::{backup, query};
 use crate::context::Context;
 use crate::error::Result;
+use crate::model::address::reserved;
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::Clock;
 use crate::model::usage::{Stats, UsageRow};
-use crate::model::value::{Address, ListElement, StoredValue, reserved};
+use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
 use crate::sql::{Rows, SqlValue};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::{Reads, Storage, closed, commit, path, read_only};
+use crate::sync::lock;
 
 /// One session of a database.
 pub(crate) struct SqliteStorage {

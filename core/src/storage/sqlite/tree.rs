@@ -6,13 +6,13 @@ use rusqlite::{Row, params};
 
 use super::fault::corrupt;
 use super::read::{
-    CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, entry_of, json, parent_of, structure_of,
-    type_of,
+    CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, count, entry_of, json, parent_of,
+    structure_of, type_of,
 };
 use super::schema::{key, seq_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::entry::{Entry, EntryStructure};
-use crate::storage::path::{Node, Step, Tree, Visit};
+use crate::storage::path::{Node, Step, Tree, Visit, damage};
 
 /// What a scan takes of an entry.
 pub(super) trait Taken: Sized {
@@ -72,16 +72,21 @@ impl<'a, T> SessionTree<'a, T> {
     }
 }
 
+/// Walks end because parents and jumps lead to smaller `seq`s: what does not is no node.
 fn node_of(row: &Row<'_>) -> rusqlite::Result<Node> {
     let seq = seq_of(row.get(0)?);
-    Ok(Node {
-        at: seq,
-        seq,
-        parent: parent_of(row)?,
-        jump: row.get::<_, i64>(4)?.cast_unsigned(),
-        depth: row.get(2)?,
-        entry_type: type_of(row.get(1)?)?,
-    })
+    let parent = parent_of(row)?;
+    let jump = count(row, 4)?;
+    let depth: u32 = row.get(2)?;
+    let leads_down = match parent {
+        None => depth == 0 && jump == seq,
+        Some(parent) => (1..=seq).contains(&depth.into()) && parent < seq && jump < seq,
+    };
+    if !leads_down {
+        return Err(rusqlite::Error::IntegralValueOutOfRange(4, jump.cast_signed()));
+    }
+    let entry_type = type_of(row.get(1)?)?;
+    Ok(Node { at: seq, seq, parent, jump, depth, entry_type })
 }
 
 impl<T: Taken> Tree for SessionTree<'_, T> {
@@ -103,6 +108,7 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
         let failed = |error| connection.fault("read the database", error);
         let mut statement = connection.prepared(T::WALK)?;
         let mut next = Some(from);
+        let mut child: Option<Node> = None;
         while let Some(start) = next {
             let mut rows = statement.query([key(sid, 0), key(sid, start)]).map_err(failed)?;
             let mut is_first = true;
@@ -115,6 +121,11 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
                     break;
                 }
                 is_first = false;
+                // Each is one less deep than its child, so that a walk by depth meets what it looks for.
+                if let Some(child) = child.filter(|child| child.depth != node.depth.saturating_add(1)) {
+                    return Err(self.damaged(&child));
+                }
+                child = Some(node);
                 let custom_type =
                     row.get_ref(7).and_then(|text| Ok(text.as_str_or_null()?)).map_err(failed)?;
                 let step = Step { node, custom_type, load: &mut || T::of(&self.view, row) };
@@ -122,16 +133,16 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
                     return Ok(());
                 }
                 next = node.parent;
-                if next.is_some_and(|parent| parent >= node.seq) {
-                    let what = format!("the entry of seq {} stands before its parent", node.seq);
-                    return Err(corrupt(connection.path(), what));
-                }
             }
             if is_first {
                 return Err(self.view.lost(start));
             }
         }
         Ok(())
+    }
+
+    fn damaged(&self, node: &Node) -> Error {
+        corrupt(self.view.connection.path(), damage(node))
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use rusqlite::params;
 
 use super::connection::Connection;
+use super::fault::corrupt;
 use super::read::{View, type_number};
 use super::schema::{MAX_OWNER, MAX_SEQ, key};
 use super::tree::SessionTree;
@@ -188,6 +189,10 @@ impl<'a> Writing<'a> {
                     Error::new(ErrorKind::MissingParent, format!("the parent '{id}' does not exist"))
                         .with_id(id)
                 })?;
+                if parent.seq >= seq {
+                    let what = format!("the next seq is {seq}, and the parent '{id}' stands behind it");
+                    return Err(corrupt(self.connection().path(), what));
+                }
                 let depth = parent.depth.checked_add(1).ok_or_else(|| {
                     Error::new(ErrorKind::TooLarge, "the path is too long for one more entry")
                 })?;
@@ -282,6 +287,10 @@ impl Tree for Writing<'_> {
 
     fn climb(&self, from: u64, visit: &mut Visit<'_, Self::Row>) -> Result<()> {
         self.tree.climb(from, visit)
+    }
+
+    fn damaged(&self, node: &Node) -> Error {
+        self.tree.damaged(node)
     }
 }
 

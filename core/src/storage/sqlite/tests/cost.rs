@@ -1,7 +1,6 @@
 //! What an append and a scan cost, in pages and rows: counts, not times.
 
-use super::{Kept, ctx, fill};
-use crate::model::entry::EntryType;
+use super::{Kept, ctx, fill, fill_from};
 use crate::storage::Reads as _;
 use crate::storage::path::{Tree as _, scan};
 use crate::storage::query::{BranchScan, EntryScan, Order, PathOrder};
@@ -142,29 +141,70 @@ fn interleaved_branches_cost_a_seek_per_entry_and_give_their_own() {
     }
 }
 
+/// Each query for entries that are no messages finds them, and its cost follows their number.
 #[test]
 fn rare_types_are_found_without_reading_the_session() {
-    let kept = Kept::new();
-    let ids = fill(&kept, 500, 40);
-    for (at, name) in ["a", "b", "a"].into_iter().enumerate() {
-        kept.commit(&[crate::Write::Entry(crate::NewEntry::custom(
-            format!("c{at}"),
-            Some(&ids[0]),
-            name,
-            None,
-        ))]);
-    }
-    let scan = EntryScan {
-        custom_type: Some("a".to_owned()),
-        order: Order::Descending,
-        limit: Some(1),
-        ..EntryScan::default()
+    use crate::{EntryType::*, Json, NewEntry, Write};
+    let payload = |text: &str| Json::parse(text).unwrap();
+    let with_rare = |messages: usize| {
+        let kept = Kept::new();
+        let root = fill(&kept, messages / 2, 40).swap_remove(0);
+        for (at, name) in ["a", "b", "a"].into_iter().enumerate() {
+            kept.commit(&[Write::Entry(NewEntry::custom(format!("c{at}"), Some(&root), name, None))]);
+        }
+        let summary = payload(r#"{"fromId":null,"summary":"s","fromHook":false}"#);
+        let compact = payload(r#"{"summary":"s","retainedTail":[],"tokensBefore":1,"fromHook":false}"#);
+        for (id, kind, payload) in [("s", BranchSummary, summary), ("k", Compaction, compact)] {
+            let entry = NewEntry::with_payload(id, Some(&root), kind, None, payload).unwrap();
+            kept.commit(&[Write::Entry(entry)]);
+        }
+        fill_from(&kept, &root, messages / 2, 40);
+        kept
     };
-    let found = kept.storage.scan_entries(&scan, &ctx()).unwrap();
-    assert_eq!(found[0].id, "c2");
-    assert_eq!(found[0].parent_id.as_deref(), Some(ids[0].as_str()));
-    let none = EntryScan { entry_type: Some(EntryType::Compaction), ..EntryScan::default() };
-    assert!(kept.storage.scan_entries(&none, &ctx()).unwrap().is_empty());
+    let (small, large) = (with_rare(20), with_rare(1000));
+    for (entry_type, custom_type, limit, expected) in [
+        (Some(Custom), None, None, &["c2", "c1", "c0"][..]),
+        (Some(Custom), None, Some(1), &["c2"]),
+        (Some(Custom), Some("a"), None, &["c2", "c0"]),
+        (None, Some("b"), None, &["c1"]),
+        (None, Some("nobody's"), None, &[]),
+        (Some(Compaction), None, None, &["k"]),
+        (Some(BranchSummary), None, None, &["s"]),
+    ] {
+        for order in [Order::Descending, Order::Ascending] {
+            let custom_type = custom_type.map(str::to_owned);
+            let scan = EntryScan { entry_type, custom_type, order, limit, ..EntryScan::default() };
+            let cost = |kept: &Kept| {
+                kept.database
+                    .read(&ctx(), |connection| {
+                        let sid = super::super::sessions::find(connection, "s")?;
+                        let before = steps_of_reads(connection);
+                        let found = View { connection, sid }.scan_entries(&scan, &ctx())?;
+                        let mut ids: Vec<String> = found.into_iter().map(|entry| entry.id).collect();
+                        if order == Order::Ascending {
+                            ids.reverse();
+                        }
+                        if limit.is_none() {
+                            assert_eq!(ids, expected, "{scan:?}");
+                        }
+                        assert_eq!(ids.len(), expected.len(), "{scan:?}");
+                        Ok(steps_of_reads(connection) - before)
+                    })
+                    .unwrap()
+            };
+            let few = cost(&small);
+            assert!(few > 0);
+            assert_eq!(cost(&large), few, "{scan:?}");
+        }
+    }
+}
+
+/// Steps of SQLite's machine in every statement that reads.
+fn steps_of_reads(connection: &super::super::connection::Connection) -> i32 {
+    super::super::read::statements()
+        .into_iter()
+        .map(|sql| connection.prepared(sql).unwrap().get_status(rusqlite::StatementStatus::VmStep))
+        .sum()
 }
 
 #[test]

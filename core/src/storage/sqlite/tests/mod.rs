@@ -15,10 +15,11 @@ use std::time::Duration;
 
 use super::{Access, Database, SqliteStorage};
 use crate::context::Context;
+use crate::model::address::reserved;
 use crate::model::entry::NewEntry;
 use crate::model::id::Clock;
 use crate::model::json::Json;
-use crate::model::value::{Address, reserved};
+use crate::model::value::Address;
 use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
 use crate::session::backend::SessionMetadata;
@@ -119,12 +120,21 @@ pub(super) fn append(id: &str, parent: Option<&str>, bytes: usize) -> Vec<Write>
 
 /// Appends `count` messages of `bytes` bytes, ids as the generator makes them; all ids.
 pub(super) fn fill(kept: &Kept, count: usize, bytes: usize) -> Vec<String> {
+    fill_under(kept, None, count, bytes)
+}
+
+/// The same below the entry `parent`.
+pub(super) fn fill_from(kept: &Kept, parent: &str, count: usize, bytes: usize) -> Vec<String> {
+    fill_under(kept, Some(parent), count, bytes)
+}
+
+fn fill_under(kept: &Kept, parent: Option<&str>, count: usize, bytes: usize) -> Vec<String> {
     use crate::model::id::{IdGenerator as _, UuidV7};
     let ids = UuidV7::default();
     let mut made: Vec<String> = Vec::with_capacity(count);
     for _ in 0..count {
         let id = ids.next(None);
-        kept.append(&id, made.last().map(String::as_str), bytes);
+        kept.append(&id, made.last().map(String::as_str).or(parent), bytes);
         made.push(id);
     }
     made

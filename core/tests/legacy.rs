@@ -467,6 +467,41 @@ fn importing_twice_adds_nothing() {
     }
 }
 
+#[test]
+fn a_file_is_not_imported_into_the_folder_it_lies_in_under_its_own_id() {
+    let old = Old::of(&[&message("b1", None, 1)]);
+    let folder = old.path.parent().unwrap();
+    let before = std::fs::read(&old.path).unwrap();
+    let repository =
+        open_repository(&format!("jsonl:{}", folder.display()), RepositoryOptions::default()).unwrap();
+    let error = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionExists, "{error}");
+    assert_eq!(std::fs::read(&old.path).unwrap(), before);
+    let options = ImportOptions { id: Some("other".to_owned()), ..ImportOptions::default() };
+    assert!(import_file(&old.path, &repository, &options, &ctx()).unwrap().added);
+    // Both are listed, the old one with the version it has.
+    let listed = repository.list(&Default::default(), &ctx()).unwrap();
+    let formats: Vec<String> = listed.iter().map(|listing| listing.format.to_string()).collect();
+    assert!(
+        formats.contains(&"jsonl-3".to_owned()) && formats.contains(&"jsonl-4".to_owned()),
+        "{formats:?}"
+    );
+}
+
+#[test]
+fn a_listing_and_an_open_agree_on_when_a_session_was_made() {
+    let header = r#"{"type":"session","version":3,"id":"old","timestamp":"some day","cwd":"/w"}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.jsonl");
+    std::fs::write(&path, format!("{header}\n{}\n", message("b1", None, 1))).unwrap();
+    let opened = open_file(&path, &OpenFileOptions::default(), &ctx()).unwrap();
+    let uri = format!("jsonl:{}", folder.path().display());
+    let repository = open_repository(&uri, RepositoryOptions::default()).unwrap();
+    let listed = repository.list(&Default::default(), &ctx()).unwrap();
+    assert_eq!(listed[0].metadata.as_ref().unwrap(), opened.metadata());
+    assert!(opened.metadata().created_at > 0);
+}
+
 fn imports_once(repository: &Repository) {
     let usage = r#"{"type":"usage","id":"u1","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z","usage":{"input":5,"cost":{"total":0.25}}}"#;
     let old = Old::of(&[&message("b1", None, 1), usage]);

@@ -162,6 +162,10 @@ fn add_to(
         .with_hint("import the file under another id")
     };
     let session = repository.open_read_only(id, ctx)?;
+    // An old file in a folder of JSON lines, perhaps this one itself: nothing is written to it.
+    if session.legacy().is_some() {
+        return Err(other());
+    }
     if let Some(record) = SourceRecord::of(&session, ctx)? {
         let own = source.record();
         if record == own || (record.bytes > own.bytes && holds_prefix(&session, source, progress, ctx)?) {

@@ -86,13 +86,20 @@ pub struct OpenFileOptions {
 /// shall be copied without `salvage`; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a file of a
 /// version above 3 shall be copied; [`Io`](ErrorKind::Io); what creating a session and a commit fail with.
 pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
-    let span = tracing::debug_span!("pisession.open", traceparent = ctx.traceparent());
+    let id = tracing::field::Empty;
+    let span = tracing::debug_span!("pisession.open", session.id = id, traceparent = ctx.traceparent());
     let _entered = span.enter();
-    if detect::is_format4(path.as_ref()) {
-        return open_format4(path.as_ref(), options);
+    let session = open_any(path.as_ref(), options, ctx)?;
+    span.record("session.id", session.id());
+    Ok(session)
+}
+
+fn open_any(path: &Path, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
+    if detect::is_format4(path) {
+        return open_format4(path, options);
     }
     let copies = matches!(options.legacy, LegacyPolicy::Copy(_));
-    let file = read(path.as_ref(), options.strict, copies, &|_| (), ctx)?;
+    let file = read(path, options.strict, copies, &|_| (), ctx)?;
     match &options.legacy {
         LegacyPolicy::ReadOnly => {
             let ids = Arc::new(UuidV7::default());
@@ -133,18 +140,24 @@ fn open_format4(path: &Path, options: &OpenFileOptions) -> Result<Session> {
 /// What the file at `path` says of itself, and its version, from its header alone.
 pub(crate) fn metadata_of(path: &Path) -> Result<(SessionMetadata, u32)> {
     let header = detect::header_of(path)?;
+    let version = u32::try_from(header.version).unwrap_or(u32::MAX);
+    let Some(created_at) = header.created_at else {
+        // Its time is that of an entry then, so the file is read.
+        let session = open_file(path, &OpenFileOptions::default(), &Context::background())?;
+        return Ok((session.metadata().clone(), version));
+    };
     let parent_id =
         header.parent.as_deref().and_then(|parent| detect::session_id(&detect::resolve(path, parent)));
     let metadata = SessionMetadata {
         id: header.id,
-        created_at: header.created_at.unwrap_or_default(),
+        created_at,
         storage_version: 1,
         cwd: Some(header.cwd),
         legacy_parent_session_path: header.parent.filter(|_| parent_id.is_none()),
         parent_session_id: parent_id,
         path: Some(path.to_owned()),
     };
-    Ok((metadata, u32::try_from(header.version).unwrap_or(u32::MAX)))
+    Ok((metadata, version))
 }
 
 fn copy(file: OldFile, repository: &Repository, ctx: &Context) -> Result<Session> {

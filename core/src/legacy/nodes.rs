@@ -30,6 +30,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// Whether an entry of this kind may give a message to a kept range.
+    pub(super) fn may_be_kept(self) -> bool {
+        matches!(self, Self::Message | Self::CustomMessage | Self::Compaction | Self::BranchSummary)
+    }
+
     pub(super) fn from_name(name: &str) -> Self {
         match name {
             "message" => Self::Message,

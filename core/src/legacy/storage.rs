@@ -199,7 +199,10 @@ impl LegacyStorage {
         let mut messages = Vec::new();
         let mut at = self.entries.parent(position);
         while let Some(above) = at.filter(|at| *at != end as usize) {
-            messages.extend(self.with_old(above, |old| old.kept_message())?);
+            // Only what may give a message is read: there can be many of the others, below many compactions.
+            if self.entries.entry(above).payload.kind.may_be_kept() {
+                messages.extend(self.with_old(above, |old| old.kept_message())?);
+            }
             at = self.entries.parent(above);
         }
         messages.reverse();

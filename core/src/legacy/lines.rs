@@ -6,15 +6,19 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Take};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Take};
+use std::ops::Range;
 
+use memchr::memchr;
 use sha2::{Digest as _, Sha256};
+use smallvec::SmallVec;
 
-use crate::model::json::{self, Fault, MAX_DEPTH, Member, scan_string, scan_value, skip_white};
+use crate::model::json::{self, Fault, MAX_DEPTH, Member, scan_value, skip_white, walk};
 
-const CHUNK: usize = 1 << 20;
-/// What the line buffer may keep once a longer line is done with.
-const KEPT_BUFFER: usize = 4 << 20;
+/// How many bytes are read at a time, unless a line is longer: they stay in the processor's cache.
+const CHUNK: usize = 64 << 10;
+/// How many bytes the buffer may keep once a longer line is done with.
+const KEPT_BUFFER: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How deep a field of an entry may nest: payloads may nest two levels more, and conversion adds these.
 const DEPTH: usize = MAX_DEPTH - 2;
@@ -47,10 +51,12 @@ impl Line<'_> {
 
 /// Reads the lines of a file, up to the size it had when it was opened.
 pub(super) struct Lines {
-    reader: BufReader<Take<File>>,
+    file: Take<File>,
+    buffer: Vec<u8>,
+    /// What of the buffer was read and not given yet.
+    rest: Range<usize>,
     number: u64,
     offset: u64,
-    buffer: Vec<u8>,
     hash: Option<Sha256>,
 }
 
@@ -59,18 +65,23 @@ impl Lines {
     pub(super) fn of(file: &File, size: u64, hash: bool) -> io::Result<Self> {
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
+        let length = usize::try_from(size).unwrap_or(CHUNK).clamp(1, CHUNK);
         Ok(Self {
-            reader: BufReader::with_capacity(CHUNK, file.take(size)),
+            file: file.take(size),
+            buffer: vec![0; length],
+            rest: 0..0,
             number: 0,
             offset: 0,
-            buffer: Vec::new(),
             hash: hash.then(Sha256::new),
         })
     }
 
     /// The first bytes of what is still to be read.
     pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
-        self.reader.fill_buf()
+        if self.rest.is_empty() {
+            self.read_more()?;
+        }
+        Ok(&self.buffer[self.rest.clone()])
     }
 
     /// How many bytes were read.
@@ -79,20 +90,27 @@ impl Lines {
     }
 
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        self.buffer.clear();
-        if self.buffer.capacity() > KEPT_BUFFER {
-            self.buffer.shrink_to(KEPT_BUFFER);
-        }
-        if self.reader.read_until(b'\n', &mut self.buffer)? == 0 {
+        let mut searched = 0;
+        let length = loop {
+            if let Some(at) = memchr(b'\n', &self.buffer[self.rest.start + searched..self.rest.end]) {
+                break searched + at + 1;
+            }
+            searched = self.rest.len();
+            if !self.read_more()? {
+                break searched;
+            }
+        };
+        if length == 0 {
             return Ok(None);
         }
+        let mut bytes = &self.buffer[self.rest.start..self.rest.start + length];
         if let Some(hash) = &mut self.hash {
-            hash.update(&self.buffer);
+            hash.update(bytes);
         }
         let offset = self.offset;
+        self.rest.start += length;
         self.number += 1;
-        self.offset += self.buffer.len() as u64;
-        let mut bytes = self.buffer.as_slice();
+        self.offset += length as u64;
         let terminated = bytes.ends_with(b"\n");
         if terminated {
             bytes = &bytes[..bytes.len() - 1];
@@ -106,11 +124,36 @@ impl Lines {
         Ok(Some(Line { number: self.number, offset, text_offset, bytes, terminated }))
     }
 
+    /// Reads more behind what is there; false at the end.
+    fn read_more(&mut self) -> io::Result<bool> {
+        self.buffer.copy_within(self.rest.clone(), 0);
+        self.rest = 0..self.rest.len();
+        if self.rest.end == self.buffer.len() {
+            self.buffer.resize(2 * self.buffer.len(), 0);
+        } else if self.buffer.len() > KEPT_BUFFER && self.rest.end < KEPT_BUFFER {
+            self.buffer.truncate(KEPT_BUFFER);
+            self.buffer.shrink_to_fit();
+        }
+        loop {
+            match self.file.read(&mut self.buffer[self.rest.end..]) {
+                Ok(length) => {
+                    self.rest.end += length;
+                    return Ok(length > 0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The SHA-256 of all that was read.
     pub(super) fn finish(self) -> Option<[u8; 32]> {
         self.hash.map(|hash| hash.finalize().into())
     }
 }
+
+/// How many fields of an object are kept without an allocation.
+const MEMBERS: usize = 6;
 
 /// The message of an entry, as far as reading a file needs it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -126,7 +169,12 @@ pub(super) struct Object<'a> {
     /// Where it starts and ends in the line's text.
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) members: Vec<Member<'a>>,
+    pub(super) members: SmallVec<[Member<'a>; MEMBERS]>,
+    /// Its fields `type`, `id`, `parentId` and `timestamp`, which every entry is asked for.
+    pub(super) type_name: Option<&'a str>,
+    pub(super) id: Option<&'a str>,
+    pub(super) parent_id: Option<&'a str>,
+    pub(super) timestamp: Option<&'a str>,
     /// Its field `message`, if that is an object.
     pub(super) message: Option<Message<'a>>,
 }
@@ -145,66 +193,56 @@ impl<'a> Object<'a> {
     /// Reads one object that starts at or after `pos`.
     pub(super) fn scan(text: &'a str, pos: usize) -> Result<Self, Fault> {
         let start = skip_white(text.as_bytes(), pos);
-        let mut members = Vec::with_capacity(8);
-        let mut message = None;
-        let end = walk(text, start, &mut |key, at| {
-            let is_message = Member { key, value: "" }.is("message");
-            let end = if is_message && text.as_bytes().get(at) == Some(&b'{') {
-                let mut found = Message::default();
-                let end = scan_message(text, at, &mut found)?;
-                message = Some(found);
+        let mut object = Self {
+            start,
+            end: start,
+            members: SmallVec::new(),
+            type_name: None,
+            id: None,
+            parent_id: None,
+            timestamp: None,
+            message: None,
+        };
+        object.end = walk(text, start, |key, name, at| {
+            let is_message = name == "message" && text.as_bytes().get(at) == Some(&b'{');
+            let end = if is_message {
+                let (message, end) = Message::scan(text, at)?;
+                object.message = Some(message);
                 end
             } else {
-                if is_message {
-                    message = None;
-                }
                 scan_value(text, at, DEPTH)?
             };
-            members.push(Member { key, value: &text[at..end] });
+            let value = &text[at..end];
+            match name {
+                "message" if !is_message => object.message = None,
+                "type" => object.type_name = Some(value),
+                "id" => object.id = Some(value),
+                "parentId" => object.parent_id = Some(value),
+                "timestamp" => object.timestamp = Some(value),
+                _ => {}
+            }
+            object.members.push(Member { key, value });
             Ok(end)
         })?;
-        Ok(Self { start, end, members, message })
+        Ok(object)
     }
 }
 
-fn scan_message<'a>(text: &'a str, pos: usize, message: &mut Message<'a>) -> Result<usize, Fault> {
-    walk(text, pos, &mut |key, at| {
-        let end = scan_value(text, at, DEPTH - 1)?;
-        let member = Member { key, value: &text[at..end] };
-        match &*member.name() {
-            "role" => message.role = Some(member.value),
-            "usage" => message.usage = Some(member.value),
-            "stopReason" => message.stop_reason = Some(member.value),
-            _ => {}
-        }
-        Ok(end)
-    })
-}
-
-/// What is called at each field of an object: key and start of the value; it returns the value's end.
-type Field<'a, 'f> = dyn FnMut(&'a str, usize) -> Result<usize, Fault> + 'f;
-
-/// Walks the fields of the object at `pos`; the offset behind it.
-pub(super) fn walk<'a>(text: &'a str, pos: usize, field: &mut Field<'a, '_>) -> Result<usize, Fault> {
-    let bytes = text.as_bytes();
-    let expect = |pos: usize, byte: u8, reason| {
-        if bytes.get(pos) == Some(&byte) { Ok(pos + 1) } else { Err(Fault { offset: pos, reason }) }
-    };
-    let mut pos = skip_white(bytes, expect(pos, b'{', "an object was expected")?);
-    if bytes.get(pos) == Some(&b'}') {
-        return Ok(pos + 1);
-    }
-    loop {
-        expect(pos, b'"', "a key was expected")?;
-        let end = scan_string(bytes, pos + 1)?;
-        let key = &text[pos + 1..end - 1];
-        pos = skip_white(bytes, expect(skip_white(bytes, end), b':', "':' was expected")?);
-        pos = skip_white(bytes, field(key, pos)?);
-        match bytes.get(pos) {
-            Some(b',') => pos = skip_white(bytes, pos + 1),
-            Some(b'}') => return Ok(pos + 1),
-            _ => return Err(Fault { offset: pos, reason: "',' or a closing bracket was expected" }),
-        }
+impl<'a> Message<'a> {
+    /// Reads the object at `pos`; also the offset behind it.
+    fn scan(text: &'a str, pos: usize) -> Result<(Self, usize), Fault> {
+        let mut message = Self::default();
+        let end = walk(text, pos, |_, name, at| {
+            let end = scan_value(text, at, DEPTH - 1)?;
+            match name {
+                "role" => message.role = Some(&text[at..end]),
+                "usage" => message.usage = Some(&text[at..end]),
+                "stopReason" => message.stop_reason = Some(&text[at..end]),
+                _ => {}
+            }
+            Ok(end)
+        })?;
+        Ok((message, end))
     }
 }
 
@@ -218,9 +256,9 @@ pub(super) enum NoObjects {
 }
 
 /// The objects of a line, in order; at least one.
-pub(super) fn objects<'a>(line: &Line<'a>) -> Result<Vec<Object<'a>>, NoObjects> {
-    let text = std::str::from_utf8(line.bytes).map_err(|_| NoObjects::NoJson)?;
-    let mut found = Vec::with_capacity(1);
+pub(super) fn objects<'a>(line: &Line<'a>) -> Result<SmallVec<[Object<'a>; 1]>, NoObjects> {
+    let text = simdutf8::basic::from_utf8(line.bytes).map_err(|_| NoObjects::NoJson)?;
+    let mut found = SmallVec::new();
     let mut only_objects = true;
     let mut pos = skip_white(line.bytes, 0);
     while pos < text.len() {
@@ -260,4 +298,51 @@ pub(super) fn is_string(value: &str) -> bool {
 /// spelling, so that it still differs from others.
 pub(super) fn spelled(value: &str) -> Cow<'_, str> {
     json::text_of(value).unwrap_or_else(|| Cow::Borrowed(&value[1..value.len() - 1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_every_length_come_whole_and_in_order() {
+        let lengths = [0, 1, CHUNK - 2, CHUNK - 1, CHUNK, 1, CHUNK + 1, 3 * KEPT_BUFFER, 0, 5, 2 * CHUNK, 7];
+        for end in ["\n", "\r\n"] {
+            for last in ["", "the last line has no end"] {
+                let lines: Vec<String> = (b'a'..)
+                    .zip(lengths)
+                    .map(|(letter, length)| char::from(letter).to_string().repeat(length))
+                    .collect();
+                let text = format!("{}{end}{last}", lines.join(end));
+                let mut file = tempfile::tempfile().unwrap();
+                std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+                let mut read = Lines::of(&file, text.len() as u64, true).unwrap();
+                let mut offset = 0;
+                for (number, expected) in (1..).zip(lines.iter().map(String::as_str).chain([last])) {
+                    if number as usize > lines.len() && last.is_empty() {
+                        break;
+                    }
+                    let line = read.next().unwrap().unwrap();
+                    assert!(line.bytes == expected.as_bytes(), "line {number}");
+                    assert_eq!((line.number, line.offset), (number, offset));
+                    assert_eq!(line.terminated, number as usize <= lines.len());
+                    offset += (expected.len() + if line.terminated { end.len() } else { 0 }) as u64;
+                }
+                assert!(read.next().unwrap().is_none());
+                assert_eq!(read.offset(), text.len() as u64);
+                assert_eq!(read.finish(), Some(Sha256::digest(&text).into()));
+            }
+        }
+    }
+
+    #[test]
+    fn fields_that_place_an_entry_are_known_by_what_their_keys_spell() {
+        let text =
+            r#" {"type":"a","\u0069d":"b","id":"c","parentId":null,"message":{"role":"user"},"message":1}"#;
+        let object = Object::scan(text, 0).unwrap();
+        assert_eq!((object.type_name, object.id), (Some("\"a\""), Some("\"c\"")));
+        assert_eq!((object.parent_id, object.timestamp), (Some("null"), None));
+        assert!(object.message.is_none());
+        assert_eq!((object.start, object.end, object.members.len()), (1, text.len(), 6));
+    }
 }

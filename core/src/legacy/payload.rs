@@ -1,9 +1,9 @@
 //! The payload that an old entry has here. What is kept of it is kept byte for byte.
 
-use crate::legacy::lines::{Object, is_string, walk};
+use crate::legacy::lines::{Object, is_string};
 use crate::legacy::nodes::Kind;
 use crate::model::entry::EntryType;
-use crate::model::json::{MAX_DEPTH, Member, push_quoted, scan_value, text_of};
+use crate::model::json::{MAX_DEPTH, push_quoted, scan_value, text_of, walk};
 
 /// One old entry, read from the file.
 pub(super) struct Old<'a> {
@@ -14,7 +14,7 @@ pub(super) struct Old<'a> {
     /// The entry's time, Unix ms.
     pub(super) time: i64,
     /// The id here of the entry that its `fromId` or `targetId` names.
-    pub(super) reference: Option<&'a str>,
+    pub(super) reference: Option<String>,
 }
 
 /// The type that an entry of that kind has here.
@@ -129,9 +129,9 @@ impl Old<'_> {
             return None;
         }
         let mut place = None;
-        let end = walk(message, 0, &mut |key, at| {
+        let end = walk(message, 0, |_, name, at| {
             let end = scan_value(message, at, MAX_DEPTH)?;
-            if (Member { key, value: "" }).is("role") {
+            if name == "role" {
                 place = Some((at, end));
             }
             Ok(end)
@@ -154,7 +154,7 @@ impl Old<'_> {
     }
 
     fn push_reference(&self, out: &mut String) {
-        match self.reference {
+        match &self.reference {
             Some(id) => push_quoted(out, id),
             None => out.push_str("null"),
         }

@@ -197,14 +197,16 @@ impl<'a> Scanner<'a> {
 
     /// Takes a line behind the header's; a warning if a second header is on it.
     fn line(&mut self, line: &Line<'_>) -> Result<Option<Warning>> {
-        let values = objects(line).and_then(|values| {
-            let typed = values.iter().all(|value| value.string("type").is_some());
-            if typed { Ok(values) } else { Err(NoObjects::OtherJson) }
-        });
+        let values = objects(line);
+        let values = match &values {
+            Ok(values) if values.iter().all(|value| value.type_name.is_some_and(is_string)) => Ok(values),
+            Ok(_) => Err(NoObjects::OtherJson),
+            Err(why) => Err(*why),
+        };
         let (second_header, counts) = match values {
             Ok(values) => {
                 let before = self.scanned.nodes.len();
-                let second_header = self.values(line, &values, 0)?;
+                let second_header = self.values(line, values, 0)?;
                 let node = if self.scanned.nodes.len() > before { before } else { NONE as usize };
                 (second_header, (values.len() == 1).then_some(node as u32))
             }
@@ -227,7 +229,7 @@ impl<'a> Scanner<'a> {
             self.scanned.warnings.push(warning(WarningKind::Glued, line, 0, details));
         }
         for (number, object) in values.iter().enumerate().skip(first) {
-            let Some(type_name) = object.string("type").map(spelled) else {
+            let Some(type_name) = object.type_name.filter(|name| is_string(name)).map(spelled) else {
                 // Only behind a header on its own line: other lines were looked at before.
                 self.warn(WarningKind::BadLine, line, number);
                 return Ok(None);
@@ -242,7 +244,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn entry(&mut self, line: &Line<'_>, value: usize, object: &Object<'_>, type_name: &str) -> Result<()> {
-        let id = object.string("id").map(spelled);
+        let id = object.id.filter(|id| is_string(id)).map(spelled);
         let mut kind = Kind::from_name(type_name);
         if kind == Kind::Leaf && id.is_none() {
             return self.select_target(line, value, object);
@@ -272,7 +274,7 @@ impl<'a> Scanner<'a> {
             Kind::ContextEdit | Kind::Label => self.reference(line, value, object, "targetId", node)?,
             _ => NONE,
         };
-        let time = object.get("timestamp").and_then(times::read).unwrap_or_else(|| {
+        let time = object.timestamp.and_then(times::read).unwrap_or_else(|| {
             let before = self.scanned.nodes.last().map(|node| node.time);
             before.or(self.scanned.header.created_at).unwrap_or(0)
         });
@@ -381,7 +383,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn parent(&mut self, line: &Line<'_>, value: usize, object: &Object<'_>, node: u32) -> Result<u32> {
-        match object.get("parentId") {
+        match object.parent_id {
             Some("null") => Ok(NONE),
             Some(id) if is_string(id) => {
                 let id = spelled(id);

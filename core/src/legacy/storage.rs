@@ -8,24 +8,24 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
-use uuid::Uuid;
-
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::legacy::Legacy;
 use crate::legacy::lines::Object;
 use crate::legacy::nodes::{Kind, NONE};
 use crate::legacy::payload::{Old, entry_type};
 use crate::legacy::report::{Origin, Origins, Placed};
 use crate::legacy::scan::{Scanned, read_at};
+use crate::legacy::times::NewIds;
 use crate::legacy::tree::Tree;
 use crate::legacy::values::{Values, set_values};
-use crate::legacy::{Legacy, times};
 use crate::model::entry::{Entry, EntryStructure, EntryType};
 use crate::model::json::{Json, compact_lines};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
-use crate::storage::index::EntryIndex;
+use crate::storage::index::{EntryIndex, Placement};
+use crate::storage::indexed_id::IndexedId;
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::tables::Tables;
 use crate::storage::{Reads, Storage, closed};
@@ -103,20 +103,21 @@ impl LegacyStorage {
             ranges[*node as usize] = number as u32;
         }
         let kept = |node: u32| if node == NONE { NONE } else { tree.kept[node as usize] };
+        let new_ids = NewIds::of(&scanned.header.id);
         for (position, number) in tree.order.iter().enumerate() {
             let node = &scanned.nodes[*number as usize];
             let key = scanned.keys.text(node.key);
-            let new_id = times::new_id(&scanned.header.id, key, node.occurrence, node.time);
+            let new_id = new_ids.id(key, node.occurrence, node.time);
             let entry_type = entry_type(node.kind);
             stats.message_count += u64::from(entry_type == EntryType::Message);
             let range = ranges.get(*number as usize).and_then(|range| tree.ranges.get(*range as usize));
-            let place = EntryStructure {
-                id: new_id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).to_owned(),
-                parent_id: None,
+            let parent = kept(node.parent);
+            let place = Placement {
+                parent: (parent != NONE).then_some(parent as usize),
                 seq: position as u64 + 1,
                 timestamp: node.time,
                 entry_type,
-                custom_type: scanned.custom_types.get(node.custom_type as usize).map(|name| name.to_string()),
+                custom_type: scanned.custom_types.get(node.custom_type as usize).map(|name| &**name),
             };
             let locator = Locator {
                 offset: node.offset,
@@ -125,8 +126,7 @@ impl LegacyStorage {
                 keeps: range.is_some(),
                 kind: node.kind,
             };
-            let parent = kept(node.parent);
-            entries.push_under((parent != NONE).then_some(parent as usize), place, locator)?;
+            entries.push_at(IndexedId::Uuid(new_id), place, locator)?;
             placed.push(Placed {
                 new_id,
                 line: node.line,
@@ -220,9 +220,9 @@ impl LegacyStorage {
     }
 
     /// An old entry whose JSON was read.
-    pub(super) fn old<'a>(&'a self, locator: Locator, object: Object<'a>, time: i64) -> Old<'a> {
+    pub(super) fn old<'a>(&self, locator: Locator, object: Object<'a>, time: i64) -> Old<'a> {
         let has_reference = !locator.keeps && (locator.reference as usize) < self.entries.len();
-        let reference = has_reference.then(|| &*self.entries.entry(locator.reference as usize).id);
+        let reference = has_reference.then(|| self.entries.entry(locator.reference as usize).id.to_string());
         Old { kind: locator.kind, object, version: self.version, time, reference }
     }
 

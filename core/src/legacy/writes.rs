@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::legacy::OldFile;
 use crate::legacy::lines::{Line, Lines, Object, objects};
 use crate::legacy::nodes::Kind;
 use crate::legacy::print::Stored;
@@ -14,7 +15,7 @@ use crate::legacy::report::Legacy;
 use crate::legacy::same::SourceRecord;
 use crate::legacy::scan::Progress;
 use crate::legacy::storage::LegacyStorage;
-use crate::legacy::{OldFile, times};
+use crate::legacy::times::NewIds;
 use crate::model::entry::NewEntry;
 use crate::model::json::{Json, push_quoted};
 use crate::model::usage::NewUsage;
@@ -120,7 +121,7 @@ impl<'a> Source<'a> {
     fn usage_row(&self) -> NewUsage {
         let usage = self.legacy.usage;
         let key = "v3-import";
-        let id = times::new_id(&self.legacy.session_id, &format!("\0{key}"), 0, self.created_at);
+        let id = NewIds::of(&self.legacy.session_id).id(&format!("\0{key}"), 0, self.created_at);
         let payload = format!(
             "{{\"usage\":{},\"adjustment\":true,\"details\":{{\"source\":\"{key}\"}}}}",
             usage.to_json()
@@ -210,7 +211,7 @@ impl<'a> Source<'a> {
                 ids.push_str(if ids.is_empty() { "[" } else { ",[" });
                 push_quoted(&mut ids, old);
                 ids.push(',');
-                push_quoted(&mut ids, &entry.id);
+                push_quoted(&mut ids, &entry.id.to_string());
                 ids.push(']');
             }
             if entry.payload.kind == Kind::Compaction
@@ -219,7 +220,7 @@ impl<'a> Source<'a> {
                 if !kept.is_empty() {
                     kept.push(',');
                 }
-                push_quoted(&mut kept, &entry.id);
+                push_quoted(&mut kept, &entry.id.to_string());
                 kept.push(':');
                 kept.push_str(&first);
             }

@@ -1,7 +1,4 @@
 //! JSON as text: validated once, kept byte for byte, never re-encoded.
-//!
-//! One scanner serves payload checks, JSONL lines and the legacy reader alike. It takes RFC 8259 grammar
-//! over UTF-8 text, knows no numbers and no strings beyond their spelling, and never recurses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,9 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::scan::plain_end;
+pub(crate) use crate::model::scan::{
+    Fault, MAX_DEPTH, end_of_text, scan_object, scan_string, scan_value, skip_white, walk,
+};
 
-/// How deep a payload may nest.
-pub const MAX_DEPTH: usize = 512;
 /// How many bytes a payload may have.
 pub const MAX_PAYLOAD: usize = 256 << 20;
 
@@ -119,7 +118,7 @@ impl Json {
 
     /// The text without white space around it.
     pub(crate) fn trimmed(&self) -> &str {
-        self.0.trim_matches(WHITE)
+        trim(&self.0)
     }
 
     /// Whether it is `null`.
@@ -172,25 +171,6 @@ pub(crate) fn check_size(length: usize, limit: usize) -> Result<()> {
     Ok(())
 }
 
-/// Where and why a text is not JSON.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fault {
-    pub(crate) offset: usize,
-    pub(crate) reason: &'static str,
-}
-
-impl Fault {
-    pub(crate) fn into_error(self, text: &str) -> Error {
-        let kind = ErrorKind::InvalidJson;
-        let message = if text.is_empty() {
-            "the payload is empty; it must be JSON".to_owned()
-        } else {
-            format!("the payload is not JSON: {}", self.reason)
-        };
-        Error::new(kind, message).with_offset(self.offset as u64)
-    }
-}
-
 /// One field of an object: the key's spelling between its quotes, and the value's text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Member<'a> {
@@ -233,28 +213,48 @@ impl<'a> Members<'a> {
     }
 }
 
+/// Calls `field` with what each key of the object `text` spells and with the text of its value. None if
+/// `text` is not one valid object and nothing else; some fields may have been seen then.
+pub(crate) fn each_field<'a>(text: &'a str, mut field: impl FnMut(&str, &'a str)) -> Option<()> {
+    let end = walk(text, 0, |_, name, pos| {
+        let end = scan_value(text, pos, MAX_DEPTH)?;
+        field(name, &text[pos..end]);
+        Ok(end)
+    });
+    end_of_text(text, end.ok()?).ok().map(|_| ())
+}
+
 /// The text of field `name` of the object `text`.
 pub(crate) fn get<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     Members::of(text)?.get(name)
 }
 
-const WHITE: [char; 4] = [' ', '\t', '\n', '\r'];
+/// The text without JSON's white space around it; nearly always there is none.
+fn trim(text: &str) -> &str {
+    let is_white = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t' | b'\n' | b'\r'));
+    let bytes = text.as_bytes();
+    if is_white(bytes.first()) || is_white(bytes.last()) {
+        return text.trim_matches([' ', '\t', '\n', '\r']);
+    }
+    text
+}
 
 fn spells(key: &str, name: &str) -> bool {
-    // A spelling with escapes is longer than what it spells.
+    // Up to its first escape a spelling is what it spells.
+    let differs = |(key, name): &(u8, u8)| key != name || *key == b'\\';
     key == name
-        || (key.len() > name.len() && key.contains('\\') && unescape(key).is_some_and(|key| key == name))
+        || key.bytes().zip(name.bytes()).find(differs).is_some_and(|(key, _)| key == b'\\')
+            && unescape(key).is_some_and(|key| key == name)
 }
 
 /// The string a JSON string `text` (with its quotes) spells; none for other JSON and lone surrogates.
 pub(crate) fn text_of(text: &str) -> Option<Cow<'_, str>> {
-    let inner = text.trim_matches(WHITE).strip_prefix('"')?.strip_suffix('"')?;
-    unescape(inner)
+    unescape(trim(text).strip_prefix('"')?.strip_suffix('"')?)
 }
 
 /// The double nearest to a JSON number; none for other JSON. Too large ones are infinite, as in ECMAScript.
 pub(crate) fn number_of(text: &str) -> Option<f64> {
-    let text = text.trim_matches(WHITE);
+    let text = trim(text);
     matches!(text.as_bytes().first(), Some(b'-' | b'0'..=b'9')).then(|| text.parse().ok()).flatten()
 }
 
@@ -312,7 +312,7 @@ pub(crate) fn push_number(out: &mut String, number: f64) {
 
 /// Resolves the escapes of a string's inside; none if it holds a lone surrogate.
 fn unescape(inner: &str) -> Option<Cow<'_, str>> {
-    let Some(first) = memchr_backslash(inner) else { return Some(Cow::Borrowed(inner)) };
+    let Some(first) = first_backslash(inner) else { return Some(Cow::Borrowed(inner)) };
     let mut out = String::with_capacity(inner.len());
     out.push_str(&inner[..first]);
     let mut rest = &inner[first..];
@@ -343,20 +343,23 @@ fn unescape(inner: &str) -> Option<Cow<'_, str>> {
             }
             _ => return None,
         }
-        let next = memchr_backslash(rest).unwrap_or(rest.len());
+        let next = first_backslash(rest).unwrap_or(rest.len());
         out.push_str(&rest[..next]);
         rest = &rest[next..];
     }
     Some(Cow::Owned(out))
 }
 
-fn memchr_backslash(text: &str) -> Option<usize> {
-    text.bytes().position(|byte| byte == b'\\')
+fn first_backslash(inner: &str) -> Option<usize> {
+    let bytes = inner.as_bytes();
+    let plain = plain_end(bytes, 0);
+    // The inside of a JSON string holds nothing else that is special.
+    bytes[plain..].iter().position(|byte| *byte == b'\\').map(|at| plain + at)
 }
 
 /// The text without white space between tokens if it holds a line end, else as it is.
 pub(crate) fn compact_lines(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
     let bytes = text.as_bytes();
@@ -379,259 +382,6 @@ pub(crate) fn compact_lines(text: &str) -> Cow<'_, str> {
         out.push_str(&text[start..pos]);
     }
     Cow::Owned(out)
-}
-
-/// Skips white space to the end of the text; a fault if anything else stands there.
-pub(crate) fn end_of_text(text: &str, pos: usize) -> Result<usize, Fault> {
-    let pos = skip_white(text.as_bytes(), pos);
-    if pos == text.len() { Ok(pos) } else { Err(Fault { offset: pos, reason: "text after the value" }) }
-}
-
-pub(crate) fn skip_white(bytes: &[u8], mut pos: usize) -> usize {
-    while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(pos) {
-        pos += 1;
-    }
-    pos
-}
-
-/// Containers open at a point of a scan: one bit each, so that depth costs no allocation and no recursion.
-struct Open {
-    objects: [u64; MAX_DEPTH / 64 + 1],
-    depth: usize,
-    limit: usize,
-}
-
-impl Open {
-    fn new(limit: usize) -> Self {
-        Self { objects: [0; MAX_DEPTH / 64 + 1], depth: 0, limit: limit.min(MAX_DEPTH) }
-    }
-
-    fn push(&mut self, object: bool, offset: usize) -> Result<(), Fault> {
-        if self.depth == self.limit {
-            return Err(Fault { offset, reason: "it nests too deep (512 levels at most)" });
-        }
-        let (word, bit) = (self.depth / 64, 1 << (self.depth % 64));
-        if object {
-            self.objects[word] |= bit
-        } else {
-            self.objects[word] &= !bit
-        }
-        self.depth += 1;
-        Ok(())
-    }
-
-    fn in_object(&self) -> bool {
-        let top = self.depth - 1;
-        self.objects[top / 64] & (1 << (top % 64)) != 0
-    }
-}
-
-/// Scans one value that starts at or after `pos` (white space is skipped); the offset behind it.
-pub(crate) fn scan_value(text: &str, pos: usize, max_depth: usize) -> Result<usize, Fault> {
-    let bytes = text.as_bytes();
-    let mut open = Open::new(max_depth);
-    let mut pos = skip_white(bytes, pos);
-    loop {
-        pos = match bytes.get(pos) {
-            Some(b'"') => scan_string(bytes, pos + 1)?,
-            Some(b'{') => {
-                open.push(true, pos)?;
-                pos = skip_white(bytes, pos + 1);
-                if bytes.get(pos) == Some(&b'}') {
-                    open.depth -= 1;
-                    pos + 1
-                } else {
-                    pos = scan_key(bytes, pos)?;
-                    continue;
-                }
-            }
-            Some(b'[') => {
-                open.push(false, pos)?;
-                pos = skip_white(bytes, pos + 1);
-                if bytes.get(pos) == Some(&b']') {
-                    open.depth -= 1;
-                    pos + 1
-                } else {
-                    continue;
-                }
-            }
-            Some(b'-' | b'0'..=b'9') => scan_number(bytes, pos)?,
-            Some(b't') => scan_word(bytes, pos, b"true")?,
-            Some(b'f') => scan_word(bytes, pos, b"false")?,
-            Some(b'n') => scan_word(bytes, pos, b"null")?,
-            Some(_) => return Err(Fault { offset: pos, reason: "a value was expected" }),
-            None => return Err(Fault { offset: pos, reason: "it ends where a value was expected" }),
-        };
-        loop {
-            if open.depth == 0 {
-                return Ok(pos);
-            }
-            pos = skip_white(bytes, pos);
-            match (bytes.get(pos), open.in_object()) {
-                (Some(b','), true) => {
-                    pos = scan_key(bytes, skip_white(bytes, pos + 1))?;
-                    break;
-                }
-                (Some(b','), false) => {
-                    pos = skip_white(bytes, pos + 1);
-                    break;
-                }
-                (Some(b'}'), true) | (Some(b']'), false) => {
-                    open.depth -= 1;
-                    pos += 1;
-                }
-                (Some(_), _) => {
-                    return Err(Fault { offset: pos, reason: "',' or a closing bracket was expected" });
-                }
-                (None, _) => return Err(Fault { offset: pos, reason: "it ends inside an object or array" }),
-            }
-        }
-    }
-}
-
-/// Scans one object that starts at or after `pos` and collects its fields; the offset behind it. Each
-/// field's value may nest `max_depth` levels.
-pub(crate) fn scan_object<'a>(
-    text: &'a str,
-    pos: usize,
-    max_depth: usize,
-    members: &mut Vec<Member<'a>>,
-) -> Result<usize, Fault> {
-    let bytes = text.as_bytes();
-    let mut pos = skip_white(bytes, pos);
-    if bytes.get(pos) != Some(&b'{') {
-        return Err(Fault { offset: pos, reason: "an object was expected" });
-    }
-    pos = skip_white(bytes, pos + 1);
-    if bytes.get(pos) == Some(&b'}') {
-        return Ok(pos + 1);
-    }
-    loop {
-        if bytes.get(pos) != Some(&b'"') {
-            return Err(Fault { offset: pos, reason: "a key was expected" });
-        }
-        let key_end = scan_string(bytes, pos + 1)?;
-        let key = &text[pos + 1..key_end - 1];
-        pos = scan_colon(bytes, key_end)?;
-        let end = scan_value(text, pos, max_depth)?;
-        members.push(Member { key, value: &text[pos..end] });
-        pos = skip_white(bytes, end);
-        match bytes.get(pos) {
-            Some(b',') => pos = skip_white(bytes, pos + 1),
-            Some(b'}') => return Ok(pos + 1),
-            Some(_) => return Err(Fault { offset: pos, reason: "',' or a closing bracket was expected" }),
-            None => return Err(Fault { offset: pos, reason: "it ends inside an object or array" }),
-        }
-    }
-}
-
-fn scan_key(bytes: &[u8], pos: usize) -> Result<usize, Fault> {
-    if bytes.get(pos) != Some(&b'"') {
-        return Err(Fault { offset: pos, reason: "a key was expected" });
-    }
-    scan_colon(bytes, scan_string(bytes, pos + 1)?)
-}
-
-fn scan_colon(bytes: &[u8], pos: usize) -> Result<usize, Fault> {
-    let pos = skip_white(bytes, pos);
-    if bytes.get(pos) != Some(&b':') {
-        return Err(Fault { offset: pos, reason: "':' was expected" });
-    }
-    Ok(skip_white(bytes, pos + 1))
-}
-
-fn scan_word(bytes: &[u8], pos: usize, word: &[u8]) -> Result<usize, Fault> {
-    if bytes[pos..].starts_with(word) {
-        Ok(pos + word.len())
-    } else {
-        Err(Fault { offset: pos, reason: "a value was expected" })
-    }
-}
-
-fn scan_number(bytes: &[u8], start: usize) -> Result<usize, Fault> {
-    let digits = |mut pos: usize| {
-        while let Some(b'0'..=b'9') = bytes.get(pos) {
-            pos += 1;
-        }
-        pos
-    };
-    let fault = |offset| Fault { offset, reason: "a number is malformed" };
-    let mut pos = start + usize::from(bytes[start] == b'-');
-    let whole = pos;
-    pos = digits(pos);
-    if pos == whole || (bytes[whole] == b'0' && pos > whole + 1) {
-        return Err(fault(whole));
-    }
-    if bytes.get(pos) == Some(&b'.') {
-        let end = digits(pos + 1);
-        if end == pos + 1 {
-            return Err(fault(end));
-        }
-        pos = end;
-    }
-    if let Some(b'e' | b'E') = bytes.get(pos) {
-        pos += 1 + usize::from(matches!(bytes.get(pos + 1), Some(b'+' | b'-')));
-        let end = digits(pos);
-        if end == pos {
-            return Err(fault(end));
-        }
-        pos = end;
-    }
-    Ok(pos)
-}
-
-/// Scans a string from behind its opening quote; the offset behind its closing quote.
-pub(crate) fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> {
-    loop {
-        pos = plain_end(bytes, pos);
-        match bytes.get(pos) {
-            Some(b'"') => return Ok(pos + 1),
-            Some(b'\\') => match bytes.get(pos + 1) {
-                Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => pos += 2,
-                Some(b'u')
-                    if bytes.len() >= pos + 6
-                        && bytes[pos + 2..pos + 6].iter().all(u8::is_ascii_hexdigit) =>
-                {
-                    pos += 6;
-                }
-                _ => return Err(Fault { offset: pos, reason: "an escape in a string is malformed" }),
-            },
-            Some(0x00..=0x1f) => {
-                return Err(Fault {
-                    offset: pos,
-                    reason: "a string holds a control character that is not escaped",
-                });
-            }
-            Some(_) => pos += 1,
-            None => return Err(Fault { offset: pos, reason: "it ends inside a string" }),
-        }
-    }
-}
-
-/// The first offset from `pos` on that may hold a quote, a backslash or a control character: eight bytes
-/// are looked at in one step.
-fn plain_end(bytes: &[u8], mut pos: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGHS: u64 = 0x8080_8080_8080_8080;
-    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    while let Some(chunk) = bytes.get(pos..pos + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
-        let word = u64::from_le_bytes(chunk);
-        let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        let special = zero_byte(word ^ (ONES * u64::from(b'"')))
-            | zero_byte(word ^ (ONES * u64::from(b'\\')))
-            | control;
-        if special != 0 {
-            return pos + (special.trailing_zeros() / 8) as usize;
-        }
-        pos += 8;
-    }
-    while let Some(byte) = bytes.get(pos) {
-        if matches!(byte, b'"' | b'\\' | 0x00..=0x1f) {
-            break;
-        }
-        pos += 1;
-    }
-    pos
 }
 
 #[cfg(test)]
@@ -705,17 +455,6 @@ mod tests {
         let objects = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
         assert!(Json::parse(objects(512)).is_ok());
         assert!(Json::parse(objects(100_000)).is_err());
-    }
-
-    #[test]
-    fn special_bytes_are_found_at_every_offset_of_a_word() {
-        for special in ['"', '\\', '\u{1}', '\u{1f}'] {
-            for before in 0..20 {
-                let text = format!("{}{special}", "\u{e9}x ".repeat(before));
-                assert_eq!(plain_end(text.as_bytes(), 0), text.len() - 1);
-            }
-        }
-        assert_eq!(plain_end("\u{80}\u{ff}\u{7f} !#[]^".as_bytes(), 0), "\u{80}\u{ff}\u{7f} !#[]^".len());
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod address;
 pub(crate) mod entry;
 pub(crate) mod id;
 pub(crate) mod json;
+pub(crate) mod scan;
 pub(crate) mod usage;
 pub(crate) mod value;
 pub(crate) mod view;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::check_id;
-use crate::model::json::{Json, Member, Members, number_of, push_number, push_quoted, text_of};
+use crate::model::json::{Json, Member, Members, each_field, number_of, push_number, push_quoted, text_of};
 
 /// Costs of a request, in the currency of its provider.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -24,18 +24,18 @@ pub struct Cost {
 impl Cost {
     fn lenient(text: &str) -> Self {
         let mut cost = Self::default();
-        for member in Members::of(text).unwrap_or_default().0 {
-            let number = number_of(member.value).unwrap_or(0.0);
-            match &*member.name() {
-                "input" => cost.input = number,
-                "output" => cost.output = number,
-                "cacheRead" => cost.cache_read = number,
-                "cacheWrite" => cost.cache_write = number,
-                "total" => cost.total = number,
-                _ => {}
-            }
-        }
-        cost
+        let whole = each_field(text, |name, value| {
+            let counter = match name {
+                "input" => &mut cost.input,
+                "output" => &mut cost.output,
+                "cacheRead" => &mut cost.cache_read,
+                "cacheWrite" => &mut cost.cache_write,
+                "total" => &mut cost.total,
+                _ => return,
+            };
+            *counter = number_of(value).unwrap_or(0.0);
+        });
+        whole.map_or_else(Self::default, |()| cost)
     }
 }
 
@@ -86,9 +86,9 @@ impl Usage {
     pub(crate) fn lenient(text: &str) -> Option<Self> {
         // One pass: old files hold one such object in every second line. Of equal keys the last one counts.
         let mut usage = Self::default();
-        for member in Members::of(text)?.0 {
-            let number = || number_of(member.value);
-            match &*member.name() {
+        each_field(text, |name, value| {
+            let number = || number_of(value);
+            match name {
                 "input" => usage.input = number().unwrap_or(0.0),
                 "output" => usage.output = number().unwrap_or(0.0),
                 "cacheRead" => usage.cache_read = number().unwrap_or(0.0),
@@ -96,10 +96,10 @@ impl Usage {
                 "cacheWrite1h" => usage.cache_write_1h = number(),
                 "reasoning" => usage.reasoning = number(),
                 "totalTokens" => usage.total_tokens = number().unwrap_or(0.0),
-                "cost" => usage.cost = Cost::lenient(member.value),
+                "cost" => usage.cost = Cost::lenient(value),
                 _ => {}
             }
-        }
+        })?;
         Some(usage)
     }
 

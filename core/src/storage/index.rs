@@ -2,15 +2,16 @@
 //!
 //! Memory follows the number of entries, not their size.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 
-use hashbrown::HashTable;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::entry::{Entry, EntryStructure, EntryType};
 use crate::model::json::Json;
+use crate::storage::indexed_id::IndexedId;
 use crate::storage::path::{self, Node, Step, Tree, Visit};
 use crate::storage::query::{BranchScan, EntryScan, Order};
 
@@ -19,7 +20,7 @@ const NONE: u32 = u32::MAX;
 /// One entry of the index; `payload` is what the backend needs to find its payload.
 #[derive(Debug)]
 pub(crate) struct Indexed<P> {
-    pub(crate) id: Box<str>,
+    pub(crate) id: IndexedId,
     pub(crate) seq: u64,
     pub(crate) timestamp: i64,
     pub(crate) entry_type: EntryType,
@@ -30,17 +31,28 @@ pub(crate) struct Indexed<P> {
     depth: u32,
 }
 
+/// Where a new entry stands.
+#[derive(Debug)]
+pub(crate) struct Placement<'a> {
+    /// The place of its parent; none for a root.
+    pub(crate) parent: Option<usize>,
+    pub(crate) seq: u64,
+    pub(crate) timestamp: i64,
+    pub(crate) entry_type: EntryType,
+    pub(crate) custom_type: Option<&'a str>,
+}
+
 /// The entries of a session in `seq` order, found by id and by place.
 #[derive(Debug)]
 pub(crate) struct EntryIndex<P> {
     entries: Vec<Indexed<P>>,
     by_id: HashTable<u32>,
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
 }
 
 impl<P> Default for EntryIndex<P> {
     fn default() -> Self {
-        Self { entries: Vec::new(), by_id: HashTable::new(), hasher: RandomState::new() }
+        Self { entries: Vec::new(), by_id: HashTable::new(), hasher: DefaultHashBuilder::default() }
     }
 }
 
@@ -50,7 +62,7 @@ impl<P> EntryIndex<P> {
         Self {
             entries: Vec::with_capacity(entries),
             by_id: HashTable::with_capacity(entries),
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
         }
     }
 
@@ -66,40 +78,42 @@ impl<P> EntryIndex<P> {
                 .with_id(id)
             })?),
         };
-        self.push_under(parent, entry, payload)
+        let place = Placement {
+            parent,
+            seq: entry.seq,
+            timestamp: entry.timestamp,
+            entry_type: entry.entry_type,
+            custom_type: entry.custom_type.as_deref(),
+        };
+        self.push_at(IndexedId::of(&entry.id).into_owned(), place, payload)
     }
 
-    /// The same where the parent's place is known; the entry's own word for it is not looked at.
-    pub(crate) fn push_under(
-        &mut self,
-        parent: Option<usize>,
-        entry: EntryStructure,
-        payload: P,
-    ) -> Result<()> {
+    /// The same where the parent's place is known.
+    pub(crate) fn push_at(&mut self, id: IndexedId, place: Placement<'_>, payload: P) -> Result<()> {
         let at = u32::try_from(self.entries.len()).ok().filter(|at| *at != NONE).ok_or_else(|| {
             Error::new(ErrorKind::TooLarge, "a session in memory holds at most 4,294,967,294 entries")
         })?;
-        let (parent, jump, depth) = match parent {
+        let (parent, jump, depth) = match place.parent {
             None => (NONE, at, 0),
             Some(parent) => {
                 let parent = self.node_at(parent);
                 (parent.at as u32, path::jump_of_child(&Structure(self), &parent)? as u32, parent.depth + 1)
             }
         };
-        let hash = self.hasher.hash_one(entry.id.as_str());
+        let hash = self.hasher.hash_one(id.borrowed());
         self.entries.push(Indexed {
-            id: entry.id.into(),
-            seq: entry.seq,
-            timestamp: entry.timestamp,
-            entry_type: entry.entry_type,
-            custom_type: entry.custom_type.map(Into::into),
+            id,
+            seq: place.seq,
+            timestamp: place.timestamp,
+            entry_type: place.entry_type,
+            custom_type: place.custom_type.map(Into::into),
             payload,
             parent,
             jump,
             depth,
         });
         let (entries, hasher) = (&self.entries, &self.hasher);
-        self.by_id.insert_unique(hash, at, |at| hasher.hash_one(&*entries[*at as usize].id));
+        self.by_id.insert_unique(hash, at, |at| hasher.hash_one(entries[*at as usize].id.borrowed()));
         Ok(())
     }
 
@@ -110,8 +124,9 @@ impl<P> EntryIndex<P> {
 
     /// The place of the entry of that id.
     pub(crate) fn position(&self, id: &str) -> Option<usize> {
+        let id = IndexedId::of(id);
         self.by_id
-            .find(self.hasher.hash_one(id), |at| &*self.entries[*at as usize].id == id)
+            .find(self.hasher.hash_one(id), |at| self.entries[*at as usize].id.borrowed() == id)
             .map(|at| *at as usize)
     }
 

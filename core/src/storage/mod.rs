@@ -5,6 +5,7 @@
 
 pub(crate) mod commit;
 pub(crate) mod index;
+pub(crate) mod indexed_id;
 pub(crate) mod jsonl;
 pub(crate) mod memory;
 pub(crate) mod path;

@@ -1,0 +1,81 @@
+//! The id of an entry as an index keeps it: nearly all are UUIDs as the library writes them, and take 16
+//! bytes in place of an allocated text.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use uuid::Uuid;
+
+/// The id of an entry. Two are equal exactly if they spell the same text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum IndexedId<T = Box<str>> {
+    /// What its lower-case form with hyphens spells, and no other form of it.
+    Uuid(Uuid),
+    /// Any other text.
+    Text(T),
+}
+
+impl<'a> IndexedId<&'a str> {
+    /// The id that `text` spells.
+    pub(crate) fn of(text: &'a str) -> Self {
+        match Uuid::try_parse(text) {
+            Ok(uuid) if uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => {
+                Self::Uuid(uuid)
+            }
+            _ => Self::Text(text),
+        }
+    }
+
+    pub(crate) fn into_owned(self) -> IndexedId {
+        match self {
+            Self::Uuid(uuid) => IndexedId::Uuid(uuid),
+            Self::Text(text) => IndexedId::Text(text.into()),
+        }
+    }
+}
+
+impl<T: Borrow<str>> IndexedId<T> {
+    pub(crate) fn borrowed(&self) -> IndexedId<&str> {
+        match self {
+            Self::Uuid(uuid) => IndexedId::Uuid(*uuid),
+            Self::Text(text) => IndexedId::Text(text.borrow()),
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for IndexedId<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uuid(uuid) => uuid.hyphenated().fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_text_comes_back_as_it_was() {
+        let uuid = "01234567-89ab-7cde-8f01-23456789abcd";
+        for (text, is_uuid) in [
+            (uuid.to_owned(), true),
+            ("00000000-0000-0000-0000-000000000000".to_owned(), true),
+            (uuid.to_uppercase(), false),
+            (uuid.replace('-', ""), false),
+            (format!("{{{uuid}}}"), false),
+            (format!("urn:uuid:{uuid}"), false),
+            (uuid.replace('9', "g"), false),
+            ("a".to_owned(), false),
+            ("é".repeat(18), false),
+        ] {
+            let id = IndexedId::of(&text);
+            assert_eq!(matches!(id, IndexedId::Uuid(_)), is_uuid, "{text}");
+            assert_eq!(id.to_string(), text);
+            assert_eq!(id.into_owned().to_string(), text);
+            assert_eq!(id.into_owned().borrowed(), id);
+        }
+        assert_ne!(IndexedId::of(&uuid.to_uppercase()), IndexedId::of(uuid));
+    }
+}

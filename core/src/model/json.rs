@@ -50,7 +50,7 @@ impl Json {
 
     /// Checks the text of an object each of whose fields is a payload, and may nest as deep as one.
     pub(crate) fn parse_fields(text: &str) -> Result<Self> {
-        if !text.trim_start_matches(WHITE).starts_with('{') {
+        if !trim(text).starts_with('{') {
             return Self::parse(text);
         }
         check_size(text.len(), MAX_PAYLOAD)?;
@@ -128,7 +128,7 @@ impl Json {
 
     /// Whether it is a string, which may hold lone surrogates.
     pub(crate) fn is_string(&self) -> bool {
-        self.0.trim_start_matches(WHITE).starts_with('"')
+        self.trimmed().starts_with('"')
     }
 
     /// The text of field `name` of an object; the last one of equal names. None for anything else.

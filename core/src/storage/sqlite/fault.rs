@@ -54,6 +54,36 @@ fn extended(error: &rusqlite::Error) -> i32 {
     }
 }
 
+/// Why nothing is committed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Latch {
+    /// What the last commit left behind is unknown.
+    Fault = 1,
+    /// The WAL was replaced behind our back.
+    Foreign = 2,
+}
+
+impl Latch {
+    pub(super) fn error(self, path: &Path) -> Error {
+        match self {
+            Self::Fault => Error::new(
+                ErrorKind::StorageFault,
+                "an earlier commit failed and may or may not have reached the disk",
+            )
+            .with_hint("reopen the session: it then shows what is there"),
+            Self::Foreign => Error::new(
+                ErrorKind::ForeignSqlite,
+                "another SQLite library in this process removed the database's write-ahead log",
+            )
+            .with_hint(
+                "open session files in this process through this library only; commits since then may be \
+                 lost: look at the session from another process before reopening it here",
+            ),
+        }
+        .with_path(path)
+    }
+}
+
 /// Something the schema rules out was found.
 pub(super) fn corrupt(path: &Path, what: impl Into<String>) -> Error {
     Error::new(ErrorKind::Corrupt, what)

@@ -102,7 +102,7 @@ impl Database {
 
     /// The session of that id, with its name.
     pub(crate) fn session(&self, id: &str, ctx: &Context) -> Result<Option<StoredSession>> {
-        self.read(ctx, |connection| connection.first(ONE, [id], stored))
+        self.look(ctx, |connection| connection.first(ONE, [id], stored))
     }
 
     /// Deletes a session: gone for everyone at once, its rows in batches after that.
@@ -152,7 +152,7 @@ pub(super) fn insert(connection: &Connection, metadata: &SessionMetadata) -> Res
 /// Deletes what is left of deleted sessions, in batches.
 pub(super) fn sweep(database: &Database, ctx: &Context) -> Result<()> {
     while let Some(sid) =
-        database.read(ctx, |connection| connection.first(HIDDEN, [], |row| row.get::<_, i64>(0)))?
+        database.look(ctx, |connection| connection.first(HIDDEN, [], |row| row.get::<_, i64>(0)))?
     {
         let mut whole = false;
         while !whole {

@@ -99,7 +99,7 @@ impl SqliteStorage {
         mode: OpenMode,
         ctx: &Context,
     ) -> Result<SqliteStorage> {
-        let sid = database.read(ctx, |connection| sessions::find(connection, id))?;
+        let sid = database.look(ctx, |connection| sessions::find(connection, id))?;
         Ok(SqliteStorage {
             database,
             id: id.to_owned(),
@@ -116,6 +116,13 @@ impl SqliteStorage {
     fn admitted(&self) -> Result<RwLockReadGuard<'_, bool>> {
         let is_closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *is_closed { Err(closed()) } else { Ok(is_closed) }
+    }
+
+    /// One statement that reads a few rows.
+    fn look<T>(&self, ctx: &Context, mut read: impl FnMut(&View<'_>) -> Result<T>) -> Result<T> {
+        let _admitted = self.admitted()?;
+        let sid = self.sid;
+        self.database.look(ctx, |connection| read(&View { connection, sid }))
     }
 
     /// One statement, which is one snapshot by itself.
@@ -170,7 +177,7 @@ impl Reads for SqliteStorage {
             let _admitted = self.admitted()?;
             return Ok(Some(tip));
         }
-        self.read(ctx, |view| view.get_value(address))
+        self.look(ctx, |view| view.get_value(address))
     }
 
     fn scan_values(&self, namespace: &str, prefix: &str, ctx: &Context) -> Result<Vec<StoredValue>> {
@@ -223,11 +230,11 @@ impl Reads for SqliteStorage {
     }
 
     fn stats(&self, ctx: &Context) -> Result<Stats> {
-        Ok(self.read(ctx, |view| view.session(&self.id))?.1)
+        Ok(self.look(ctx, |view| view.session(&self.id))?.1)
     }
 
     fn next_seq(&self, ctx: &Context) -> Result<u64> {
-        Ok(self.read(ctx, |view| view.session(&self.id))?.0)
+        Ok(self.look(ctx, |view| view.session(&self.id))?.0)
     }
 }
 

@@ -334,7 +334,9 @@ fn memchr_backslash(text: &str) -> Option<usize> {
 
 /// The text without white space between tokens if it holds a line end, else as it is.
 pub(crate) fn compact_lines(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| byte == b'\n' || byte == b'\r') {
+    let is_break = |byte: &u8| (*byte == b'\n') | (*byte == b'\r');
+    let (chunks, rest) = text.as_bytes().as_chunks();
+    if !chunks.iter().any(|chunk| holds_any(chunk, is_break)) && !rest.iter().any(is_break) {
         return Cow::Borrowed(text);
     }
     let bytes = text.as_bytes();
@@ -586,12 +588,26 @@ pub(crate) fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> 
     }
 }
 
-/// The first offset from `pos` on that may hold a quote, a backslash or a control character: eight bytes
-/// are looked at in one step.
+/// How many bytes are looked at in one step where mostly nothing is found.
+const AT_ONCE: usize = 32;
+
+/// Whether one of a few bytes is `wanted`. It looks at all of them, which the compiler does many at a time.
+fn holds_any(bytes: &[u8; AT_ONCE], wanted: impl Fn(&u8) -> bool) -> bool {
+    bytes.iter().fold(false, |found, byte| found | wanted(byte))
+}
+
+/// The first offset from `pos` on that may hold a quote, a backslash or a control character: long plain text
+/// is skipped in large steps, then eight bytes are looked at in one.
 fn plain_end(bytes: &[u8], mut pos: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
+    let is_special = |byte: &u8| (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\');
+    while let Some(chunk) = bytes.get(pos..).and_then(<[u8]>::first_chunk)
+        && !holds_any(chunk, is_special)
+    {
+        pos += AT_ONCE;
+    }
     while let Some(chunk) = bytes.get(pos..pos + 8).and_then(|chunk| <[u8; 8]>::try_from(chunk).ok()) {
         let word = u64::from_le_bytes(chunk);
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;

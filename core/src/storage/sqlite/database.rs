@@ -315,7 +315,8 @@ impl Shared {
             Some(connection) => connection,
             // One more would open another WAL: what was committed is seen by the connections that are there.
             None if self.access != Access::Read && !self.has_its_wal(&state) => {
-                let _ = self.latch.compare_exchange(0, Latch::Foreign as u8, Ordering::AcqRel, Ordering::Acquire);
+                let _ =
+                    self.latch.compare_exchange(0, Latch::Foreign as u8, Ordering::AcqRel, Ordering::Acquire);
                 return match place {
                     Place::Apart => Err(Latch::Foreign.error(&self.path)),
                     Place::Pooled | Place::Writer => self.wait_for_writer(state, WhenLatched::Allow, ctx),

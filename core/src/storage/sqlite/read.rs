@@ -5,6 +5,7 @@ use rusqlite::{Row, params};
 use super::connection::Connection;
 use super::fault::corrupt;
 use super::schema::{MAX_SEQ, key, seq_of};
+use super::write::Totals;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::entry::{Entry, EntryStructure, EntryType};
@@ -419,7 +420,7 @@ impl View<'_> {
     }
 
     /// The next `seq` and the totals.
-    pub(super) fn session(&self, id: &str) -> Result<(u64, Stats)> {
+    pub(super) fn session(&self, id: &str) -> Result<Totals> {
         let found = self.connection.first(SESSION, [self.sid], |row| {
             // A sum that is no number is stored as NULL.
             let sum = |column| row.get::<_, Option<f64>>(column).map(|sum| sum.unwrap_or(f64::NAN));
@@ -440,7 +441,8 @@ impl View<'_> {
                 },
             };
             let message_count = row.get::<_, i64>(1)?.cast_unsigned();
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), Stats { message_count, usage }))
+            let next_seq = row.get::<_, i64>(0)?.cast_unsigned();
+            Ok(Totals { next_seq, stats: Stats { message_count, usage } })
         })?;
         found.ok_or_else(|| unknown_session(id).with_path(self.connection.path()))
     }

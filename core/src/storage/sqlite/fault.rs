@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nix::errno::Errno;
 use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
@@ -12,7 +13,8 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (ErrorKind::Busy, "another program holds the database's lock; try again, or raise `busy_timeout`")
         }
-        Some(ErrorCode::DiskFull) => (ErrorKind::Full, "nothing was written; make room and try again"),
+        Some(ErrorCode::DiskFull) => FULL,
+        Some(ErrorCode::SystemIoFailure) if is_out_of_room(&error) => FULL,
         Some(ErrorCode::DatabaseCorrupt) => {
             (ErrorKind::Corrupt, "the file is damaged; look at it with `pisession doctor`")
         }
@@ -35,9 +37,20 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
     Error::new(kind, format!("cannot {what}: {error}")).with_path(path).with_hint(hint).with_source(error)
 }
 
+/// What a disk without room means: SQLite took back what it had written.
+const FULL: (ErrorKind, &str) = (ErrorKind::Full, "nothing was written; make room and try again");
+
 /// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
 pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+    !is_out_of_room(error)
+        && matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+}
+
+/// Whether a write was refused by a quota or the limit on a file's size. SQLite tells only a full disk from
+/// other failures; what the system said is still there, since calls that work leave it alone.
+fn is_out_of_room(error: &rusqlite::Error) -> bool {
+    extended(error) == rusqlite::ffi::SQLITE_IOERR_WRITE
+        && matches!(Errno::last(), Errno::EFBIG | Errno::EDQUOT)
 }
 
 fn message(error: &rusqlite::Error) -> &str {

@@ -67,7 +67,7 @@ impl NewEntry {
             parent_id: parent_id.map(str::to_owned),
             entry_type: EntryType::Message,
             custom_type: None,
-            payload: Json::trusted(format!("{{\"message\":{}}}", message.trimmed())),
+            payload: Json::trusted(["{\"message\":", message.trimmed(), "}"].concat()),
             made_at: None,
         }
     }
@@ -85,7 +85,7 @@ impl NewEntry {
             entry_type: EntryType::Custom,
             custom_type: Some(custom_type.to_owned()),
             payload: Json::trusted(
-                data.map_or_else(|| "{}".to_owned(), |data| format!("{{\"data\":{}}}", data.trimmed())),
+                data.map_or_else(|| "{}".to_owned(), |data| ["{\"data\":", data.trimmed(), "}"].concat()),
             ),
             made_at: None,
         }

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -141,8 +142,17 @@ fn failed(what: &str, path: &Path, error: io::Error) -> Error {
 
 impl Holder {
     fn current() -> Self {
+        // Found out once; nobody waits for it, since a fork may leave whoever was at it behind.
+        static CURRENT: OnceLock<Holder> = OnceLock::new();
         let pid = std::process::id();
-        Self { pid: Some(pid), start_time: start_time(pid), host: host() }
+        match CURRENT.get() {
+            Some(holder) if holder.pid == Some(pid) => holder.clone(),
+            _ => {
+                let holder = Self { pid: Some(pid), start_time: start_time(pid), host: host() };
+                let _ = CURRENT.set(holder.clone());
+                holder
+            }
+        }
     }
 
     /// `pid start-time host`, with `-` for what is not known.

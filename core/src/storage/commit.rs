@@ -21,6 +21,10 @@ pub(crate) trait Known {
     fn has_entry(&self, id: &str) -> Result<bool>;
     /// Whether a usage row of that id exists.
     fn has_usage(&self, id: &str) -> Result<bool>;
+    /// Whether either exists.
+    fn is_taken(&self, id: &str) -> Result<bool> {
+        Ok(self.has_entry(id)? || self.has_usage(id)?)
+    }
 }
 
 /// Checks `writes` against the session; `max_payload` bounds each payload.
@@ -99,7 +103,7 @@ pub(crate) fn payload_length(write: &Write) -> usize {
 }
 
 fn check_new_id(id: &str, entries: &HashSet<&str>, rows: &HashSet<&str>, known: &dyn Known) -> Result<()> {
-    if entries.contains(id) || rows.contains(id) || known.has_entry(id)? || known.has_usage(id)? {
+    if entries.contains(id) || rows.contains(id) || known.is_taken(id)? {
         return Err(Error::new(
             ErrorKind::DuplicateId,
             format!("an entry or usage row '{id}' exists already"),

@@ -22,7 +22,7 @@ use crate::repository::sqlite::{Shared, listing, steadily};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::sqlite::{Database, StoredSession, session_id};
+use crate::storage::sqlite::{Database, StoredSession, peek};
 
 pub(crate) struct Folder {
     root: PathBuf,
@@ -251,7 +251,7 @@ impl Folder {
 
 /// The id of the session in a file; none if that cannot be told.
 fn id_in(shared: &Shared, path: &Path, ctx: &Context) -> Option<String> {
-    session_id(path).or_else(|| {
+    peek::session_id(path).or_else(|| {
         let file = session_file(path).ok()??;
         Some(stored_in(shared, path, file, &ListOptions::default(), ctx).ok()?.metadata.id)
     })
@@ -284,6 +284,12 @@ fn stored_in(
     options: &ListOptions,
     ctx: &Context,
 ) -> Result<StoredSession> {
+    // Its name stands elsewhere in the file.
+    if !options.details
+        && let Some(session) = peek::session(path)
+    {
+        return Ok(session);
+    }
     let mut stored = shared.look_at(path, file, |database| database.sessions(options.details, ctx), ctx)?;
     match (stored.pop(), stored.is_empty()) {
         (Some(session), true) => Ok(session),

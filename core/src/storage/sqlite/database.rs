@@ -1,21 +1,17 @@
 //! One database file of this process: its guard, its one writing connection and its reading ones.
 
-use std::fs::Metadata;
 use std::io;
 use std::ops::Deref;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use std::sync::Mutex;
 
 use super::Access;
 use super::connection::{Connection, Purpose, Transaction};
 use super::create;
-use super::fault::is_uncertain;
-use super::guard::{Guard, Identity, beside, identity, is_guarded};
+use super::fault::{Latch, is_uncertain};
+use super::guard::{Guard, Identity, Seen, beside, identity, is_guarded};
 use super::header;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -66,56 +62,6 @@ enum Mode {
     Guarded { guard: Option<Guard>, wal: Option<Identity> },
     /// Without locks, as long as it stays as it was seen.
     Immutable(Seen),
-}
-
-/// What tells whether a file was changed.
-#[derive(Debug, PartialEq, Eq)]
-struct Seen {
-    file: Identity,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Seen {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            file: identity(metadata),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// Why nothing is committed any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Latch {
-    /// What the last commit left behind is unknown.
-    Fault = 1,
-    /// The WAL was replaced behind our back.
-    Foreign = 2,
-}
-
-impl Latch {
-    fn error(self, path: &Path) -> Error {
-        match self {
-            Self::Fault => Error::new(
-                ErrorKind::StorageFault,
-                "an earlier commit failed and may or may not have reached the disk",
-            )
-            .with_hint("reopen the session: it then shows what is there"),
-            Self::Foreign => Error::new(
-                ErrorKind::ForeignSqlite,
-                "another SQLite library in this process removed the database's write-ahead log",
-            )
-            .with_hint(
-                "open session files in this process through this library only; commits since then may be \
-                 lost: look at the session from another process before reopening it here",
-            ),
-        }
-        .with_path(path)
-    }
 }
 
 impl Database {
@@ -182,6 +128,16 @@ impl Database {
         self.0.busy_timeout
     }
 
+    /// Reads a few rows: on the writing connection while nobody uses it. It has the newest pages at hand, and
+    /// whoever reads and writes by turns needs no other. A commit that comes meanwhile waits.
+    pub(super) fn look<T>(&self, ctx: &Context, mut read: impl FnMut(&Connection) -> Result<T>) -> Result<T> {
+        ctx.check()?;
+        match self.0.idle_writer(ctx)? {
+            Some(writer) => read(&writer),
+            None => self.read(ctx, read),
+        }
+    }
+
     /// Runs `read` on a reading connection. `read` must change nothing: it runs again if the file was
     /// changed under it.
     pub(super) fn read<T>(&self, ctx: &Context, mut read: impl FnMut(&Connection) -> Result<T>) -> Result<T> {
@@ -222,32 +178,7 @@ impl Database {
         if self.0.access == Access::Read {
             return Err(crate::storage::read_only().with_path(&self.0.path));
         }
-        let mut state = lock(&self.0.state);
-        loop {
-            if state.closed {
-                return Err(crate::storage::closed());
-            }
-            if let Some(latch) = self.0.latched() {
-                return Err(latch.error(&self.0.path));
-            }
-            if let Some(connection) = state.writer.take() {
-                state.in_use += 1;
-                let generation = state.generation;
-                drop(state);
-                connection.use_context(ctx);
-                return Ok(Lease {
-                    shared: &self.0,
-                    connection: Some(connection),
-                    generation,
-                    place: Place::Writer,
-                });
-            }
-            ctx.check()?;
-            state.waiting += 1;
-            let wait = self.0.returned.wait_timeout(state, LOOK);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
-            state.waiting -= 1;
-        }
+        self.0.wait_for_writer(lock(&self.0.state), WhenLatched::Refuse, ctx)
     }
 
     /// Refuses commits from now on.
@@ -293,11 +224,8 @@ impl Database {
 
     /// Whether the WAL is the one that the writing connection opened.
     pub(super) fn has_its_wal(&self) -> bool {
-        let expected = match &lock(&self.0.state).mode {
-            Mode::Guarded { wal, .. } => *wal,
-            Mode::Immutable(_) => None,
-        };
-        std::fs::metadata(beside(&self.0.path, "-wal")).ok().map(|metadata| identity(&metadata)) == expected
+        let state = lock(&self.0.state);
+        self.0.has_its_wal(&state)
     }
 
     /// Checkpoints and closes the connections, once those in use are back. Idempotent; everything else fails
@@ -324,6 +252,52 @@ impl Shared {
             .find(|latch| *latch as u8 == self.latch.load(Ordering::Acquire))
     }
 
+    fn lease(&self, state: &mut State, connection: Connection, place: Place, ctx: &Context) -> Lease<'_> {
+        connection.use_context(ctx);
+        state.in_use += 1;
+        Lease { shared: self, connection: Some(connection), generation: state.generation, place }
+    }
+
+    /// The writing connection, if nobody uses it or waits for it.
+    fn idle_writer(&self, ctx: &Context) -> Result<Option<Lease<'_>>> {
+        let mut state = lock(&self.state);
+        if state.closed {
+            return Err(crate::storage::closed());
+        }
+        // After a commit of unknown fate it may see what is not there.
+        if state.waiting > 0 || self.latched() == Some(Latch::Fault) {
+            return Ok(None);
+        }
+        let writer = state.writer.take();
+        Ok(writer.map(|connection| self.lease(&mut state, connection, Place::Writer, ctx)))
+    }
+
+    fn wait_for_writer(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        when_latched: WhenLatched,
+        ctx: &Context,
+    ) -> Result<Lease<'_>> {
+        loop {
+            if state.closed {
+                return Err(crate::storage::closed());
+            }
+            if when_latched == WhenLatched::Refuse
+                && let Some(latch) = self.latched()
+            {
+                return Err(latch.error(&self.path));
+            }
+            if let Some(connection) = state.writer.take() {
+                return Ok(self.lease(&mut state, connection, Place::Writer, ctx));
+            }
+            ctx.check()?;
+            state.waiting += 1;
+            let wait = self.returned.wait_timeout(state, LOOK);
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting -= 1;
+        }
+    }
+
     fn reader(&self, place: Place, ctx: &Context) -> Result<Lease<'_>> {
         let mut state = lock(&self.state);
         if state.closed {
@@ -338,11 +312,27 @@ impl Shared {
         let pooled = if place == Place::Pooled { state.idle.pop() } else { None };
         let connection = match pooled {
             Some(connection) => connection,
+            // One more would open another WAL: what was committed is seen by the connections that are there.
+            None if self.access != Access::Read && !self.has_its_wal(&state) => {
+                let _ =
+                    self.latch.compare_exchange(0, Latch::Foreign as u8, Ordering::AcqRel, Ordering::Acquire);
+                return match place {
+                    Place::Apart => Err(Latch::Foreign.error(&self.path)),
+                    Place::Pooled | Place::Writer => self.wait_for_writer(state, WhenLatched::Allow, ctx),
+                };
+            }
             None => self.open_reader(&state)?,
         };
-        connection.use_context(ctx);
-        state.in_use += 1;
-        Ok(Lease { shared: self, connection: Some(connection), generation: state.generation, place })
+        Ok(self.lease(&mut state, connection, place, ctx))
+    }
+
+    /// Whether the WAL is the one that the first connection opened.
+    fn has_its_wal(&self, state: &State) -> bool {
+        let expected = match &state.mode {
+            Mode::Guarded { wal, .. } => *wal,
+            Mode::Immutable(_) => None,
+        };
+        std::fs::metadata(beside(&self.path, "-wal")).ok().map(|metadata| identity(&metadata)) == expected
     }
 
     fn seen(&self) -> Result<Seen> {
@@ -434,6 +424,13 @@ pub(super) struct Lease<'a> {
     connection: Option<Connection>,
     generation: u64,
     place: Place,
+}
+
+/// What a latch means to who wants the writing connection: it refuses commits, not reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhenLatched {
+    Refuse,
+    Allow,
 }
 
 /// Where a connection goes after use.

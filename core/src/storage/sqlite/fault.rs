@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use nix::errno::Errno;
 use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
@@ -14,7 +15,8 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (ErrorKind::Busy, "another program holds the database's lock; try again, or raise `busy_timeout`")
         }
-        Some(ErrorCode::DiskFull) => (ErrorKind::Full, "nothing was written; make room and try again"),
+        Some(ErrorCode::DiskFull) => FULL,
+        Some(ErrorCode::SystemIoFailure) if is_out_of_room(&error) => FULL,
         Some(ErrorCode::DatabaseCorrupt) => (ErrorKind::Corrupt, DAMAGED),
         Some(ErrorCode::NotADatabase) => (ErrorKind::NotASession, "the file was left as it is"),
         Some(ErrorCode::ConstraintViolation) if message(&error).contains("session_row.id") => {
@@ -38,9 +40,20 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
     Error::new(kind, format!("cannot {what}: {error}")).with_path(path).with_hint(hint).with_source(error)
 }
 
+/// What a disk without room means: SQLite took back what it had written.
+const FULL: (ErrorKind, &str) = (ErrorKind::Full, "nothing was written; make room and try again");
+
 /// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
 pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+    !is_out_of_room(error)
+        && matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+}
+
+/// Whether a write was refused by a quota or the limit on a file's size. SQLite tells only a full disk from
+/// other failures; what the system said is still there, since calls that work leave it alone.
+fn is_out_of_room(error: &rusqlite::Error) -> bool {
+    extended(error) == rusqlite::ffi::SQLITE_IOERR_WRITE
+        && matches!(Errno::last(), Errno::EFBIG | Errno::EDQUOT)
 }
 
 /// Whether a statement of ours cannot be prepared, now or again after the schema was changed.
@@ -69,6 +82,36 @@ fn extended(error: &rusqlite::Error) -> i32 {
     match error {
         rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
         _ => 0,
+    }
+}
+
+/// Why nothing is committed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Latch {
+    /// What the last commit left behind is unknown.
+    Fault = 1,
+    /// The WAL was replaced behind our back.
+    Foreign = 2,
+}
+
+impl Latch {
+    pub(super) fn error(self, path: &Path) -> Error {
+        match self {
+            Self::Fault => Error::new(
+                ErrorKind::StorageFault,
+                "an earlier commit failed and may or may not have reached the disk",
+            )
+            .with_hint("reopen the session: it then shows what is there"),
+            Self::Foreign => Error::new(
+                ErrorKind::ForeignSqlite,
+                "another SQLite library in this process removed the database's write-ahead log",
+            )
+            .with_hint(
+                "open session files in this process through this library only; commits since then may be \
+                 lost: look at the session from another process before reopening it here",
+            ),
+        }
+        .with_path(path)
     }
 }
 

@@ -30,6 +30,26 @@ pub(super) fn identity(metadata: &Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
+/// What tells whether a file was changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    file: Identity,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Seen {
+    pub(super) fn of(metadata: &Metadata) -> Self {
+        Self {
+            file: identity(metadata),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
 /// The guards of this process, by file.
 static GUARDS: Mutex<Option<HashMap<Identity, Kept>>> = Mutex::new(None);
 

@@ -10,7 +10,7 @@ mod database;
 mod fault;
 mod guard;
 mod header;
-mod peek;
+pub(crate) mod peek;
 mod query;
 mod read;
 mod schema;
@@ -23,7 +23,6 @@ mod write;
 
 pub(crate) use create::TEMPORARY_SUFFIX;
 pub(crate) use database::Database;
-pub(crate) use peek::session_id;
 pub(crate) use storage::SqliteStorage;
 
 use crate::session::backend::SessionMetadata;

@@ -5,6 +5,7 @@ use rusqlite::{Row, params};
 use super::connection::Connection;
 use super::fault::corrupt;
 use super::schema::{MAX_SEQ, key, seq_of};
+use super::write::Totals;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::entry::{Entry, EntryStructure, EntryType};
@@ -12,6 +13,7 @@ use crate::model::json::Json;
 use crate::model::usage::{Cost, Stats, Usage, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::repository::unknown_session;
+use crate::storage::path::Node;
 use crate::storage::query::{EntryScan, ListRead, Order, UsageScan};
 
 /// The session of number `sid`, through one connection.
@@ -21,10 +23,15 @@ pub(super) struct View<'a> {
     pub(super) sid: i64,
 }
 
-/// The columns of an entry: without payload, and with it.
+/// The columns of an entry: its place in the tree, without payload, and with it.
+macro_rules! node {
+    () => {
+        "key, type, depth, parent, jump"
+    };
+}
 macro_rules! structure {
     () => {
-        "key, type, depth, parent, jump, timestamp, id, custom_type"
+        concat!(node!(), ", timestamp, id, custom_type")
     };
 }
 macro_rules! whole {
@@ -35,9 +42,8 @@ macro_rules! whole {
 
 pub(super) const ENTRY_BY_ID: &str =
     concat!("SELECT ", whole!(), " FROM entry_row WHERE sid = ?1 AND id = ?2");
-pub(super) const NODE_BY_ID: &str =
-    concat!("SELECT ", structure!(), " FROM entry_row WHERE sid = ?1 AND id = ?2");
-pub(super) const NODE: &str = concat!("SELECT ", structure!(), " FROM entry_row WHERE key = ?1");
+pub(super) const NODE_BY_ID: &str = concat!("SELECT ", node!(), " FROM entry_row WHERE sid = ?1 AND id = ?2");
+pub(super) const NODE: &str = concat!("SELECT ", node!(), " FROM entry_row WHERE key = ?1");
 pub(super) const ID: &str = "SELECT id FROM entry_row WHERE key = ?1";
 pub(super) const PAYLOAD: &str = "SELECT payload FROM entry_row WHERE key = ?1";
 pub(super) const CLIMB: &str =
@@ -208,17 +214,39 @@ pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-pub(super) fn parent_of(row: &Row<'_>) -> rusqlite::Result<Option<u64>> {
+/// The place of an entry, as every row of one begins. Walks end because parents and jumps lead to smaller
+/// `seq`s: what does not is no node.
+pub(super) fn node_of(row: &Row<'_>) -> rusqlite::Result<Node> {
+    let seq = seq_of(row.get(0)?);
+    let parent = parent_of(row)?;
+    let jump = count(row, 4)?;
+    let depth: u32 = row.get(2)?;
+    let leads_down = match parent {
+        None => depth == 0 && jump == seq,
+        Some(parent) => (1..=seq).contains(&depth.into()) && parent < seq && jump < seq,
+    };
+    if !leads_down {
+        return Err(rusqlite::Error::IntegralValueOutOfRange(4, jump.cast_signed()));
+    }
+    Ok(Node { at: seq, seq, parent, jump, depth, entry_type: type_of(row.get(1)?)? })
+}
+
+fn parent_of(row: &Row<'_>) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(3)?.map(i64::cast_unsigned))
 }
 
-pub(super) fn structure_of(row: &Row<'_>) -> rusqlite::Result<EntryStructure> {
+/// The row of an entry of which `seq` and type are read already: each look at a column costs.
+pub(super) fn structure_of(
+    seq: u64,
+    entry_type: EntryType,
+    row: &Row<'_>,
+) -> rusqlite::Result<EntryStructure> {
     Ok(EntryStructure {
         id: row.get(6)?,
         parent_id: None,
-        seq: seq_of(row.get(0)?),
+        seq,
         timestamp: row.get(5)?,
-        entry_type: type_of(row.get(1)?)?,
+        entry_type,
         custom_type: row.get(7)?,
     })
 }
@@ -240,7 +268,8 @@ pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Json> {
 }
 
 fn whole_of(row: &Row<'_>) -> rusqlite::Result<Found<Entry>> {
-    Ok(Found { entry: entry_of(structure_of(row)?, json(row, 8)?), parent: parent_of(row)? })
+    let place = structure_of(seq_of(row.get(0)?), type_of(row.get(1)?)?, row)?;
+    Ok(Found { entry: entry_of(place, json(row, 8)?), parent: parent_of(row)? })
 }
 
 fn limit_of(limit: Option<u64>) -> i64 {
@@ -420,7 +449,7 @@ impl View<'_> {
     }
 
     /// The next `seq` and the totals.
-    pub(super) fn session(&self, id: &str) -> Result<(u64, Stats)> {
+    pub(super) fn session(&self, id: &str) -> Result<Totals> {
         let found = self.connection.first(SESSION, [self.sid], |row| {
             // A sum that is no number is stored as NULL.
             let sum = |column| row.get::<_, Option<f64>>(column).map(|sum| sum.unwrap_or(f64::NAN));
@@ -440,7 +469,7 @@ impl View<'_> {
                     total: sum(13)?,
                 },
             };
-            Ok((count(row, 0)?, Stats { message_count: count(row, 1)?, usage }))
+            Ok(Totals { next_seq: count(row, 0)?, stats: Stats { message_count: count(row, 1)?, usage } })
         })?;
         found.ok_or_else(|| unknown_session(id).with_path(self.connection.path()))
     }

@@ -89,60 +89,60 @@ CREATE TABLE list_element_row (
 ";
 
 /// Names of the views, and what each selects; every one ends in a WHERE clause that picks the sessions.
+// Every open parses them, so names are qualified only where they would be ambiguous.
 // Each table is used by a column that is no key, whatever a query selects: only then does SQLite tell an
 // authorizer through which view the table is read.
 pub(super) const VIEWS: [(&str, &str); 6] = [
     (
         "session",
-        "SELECT s.id, s.created_at, s.modified_at, s.storage_version, s.cwd, s.parent_session_id,
-  s.legacy_parent_session_path,
-  (SELECT v.payload ->> '$' FROM value_row v
-    WHERE v.sid = s.sid AND v.namespace = 'pi.session.name' AND v.key = '') AS name,
-  s.message_count, s.next_seq, s.input, s.output, s.cache_read, s.cache_write, s.cache_write_1h, s.reasoning,
-  s.total_tokens, s.cost_input, s.cost_output, s.cost_cache_read, s.cost_cache_write, s.cost_total
+        "SELECT id, created_at, modified_at, storage_version, cwd, parent_session_id, legacy_parent_session_path,
+  (SELECT payload ->> '$' FROM value_row v
+    WHERE v.sid = s.sid AND namespace = 'pi.session.name' AND key = '') AS name,
+  message_count, next_seq, input, output, cache_read, cache_write, cache_write_1h, reasoning, total_tokens,
+  cost_input, cost_output, cost_cache_read, cost_cache_write, cost_total
 FROM session_row s WHERE ",
     ),
     (
         "entry",
-        "SELECT s.id AS session_id, e.key & 1099511627775 AS seq, e.id,
-  (SELECT p.id FROM entry_row p WHERE p.key = s.sid << 40 | e.parent) AS parent_id,
-  CASE e.type WHEN 0 THEN 'message' WHEN 1 THEN 'compaction' WHEN 2 THEN 'branch_summary' ELSE 'custom' END
+        "SELECT s.id AS session_id, key & 1099511627775 AS seq, e.id,
+  (SELECT id FROM entry_row p WHERE p.key = s.sid << 40 | e.parent) AS parent_id,
+  CASE type WHEN 0 THEN 'message' WHEN 1 THEN 'compaction' WHEN 2 THEN 'branch_summary' ELSE 'custom' END
     AS type,
-  e.custom_type, e.timestamp, e.depth, e.payload
+  custom_type, timestamp, depth, payload
 FROM session_row s JOIN entry_row e
-  ON e.sid = s.sid AND e.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
+  ON e.sid = s.sid AND key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
     ),
     (
         "branch",
-        "SELECT s.id AS session_id, v.key AS name, v.payload ->> '$' AS tip_id, v.seq
-FROM session_row s JOIN value_row v ON v.sid = s.sid AND v.namespace = 'pi.branch.tip' WHERE ",
+        "SELECT id AS session_id, key AS name, payload ->> '$' AS tip_id, seq
+FROM session_row s JOIN value_row v ON v.sid = s.sid AND namespace = 'pi.branch.tip' WHERE ",
     ),
     (
         "value",
-        "SELECT s.id AS session_id, v.namespace, v.key, v.seq, v.payload AS value
+        "SELECT id AS session_id, namespace, key, seq, payload AS value
 FROM session_row s JOIN value_row v ON v.sid = s.sid WHERE ",
     ),
     (
         "list_element",
-        "SELECT s.id AS session_id, l.namespace, l.key, e.key & 1099511627775 AS seq, e.payload AS value
+        "SELECT id AS session_id, namespace, l.key, e.key & 1099511627775 AS seq, payload AS value
 FROM session_row s JOIN list_row l ON l.sid = s.sid
   JOIN list_element_row e
-  ON typeof(e.payload) = 'text' AND e.key BETWEEN l.lid << 40 AND l.lid << 40 | 1099511627775 WHERE ",
+  ON typeof(payload) = 'text' AND e.key BETWEEN lid << 40 AND lid << 40 | 1099511627775 WHERE ",
     ),
     (
         "usage",
-        "SELECT s.id AS session_id, u.key & 1099511627775 AS seq, u.id, u.payload ->> '$.entryId' AS entry_id,
-  coalesce(u.payload ->> '$.adjustment', 0) AS adjustment,
-  u.payload ->> '$.usage.input' AS input, u.payload ->> '$.usage.output' AS output,
-  u.payload ->> '$.usage.cacheRead' AS cache_read, u.payload ->> '$.usage.cacheWrite' AS cache_write,
-  u.payload ->> '$.usage.cacheWrite1h' AS cache_write_1h, u.payload ->> '$.usage.reasoning' AS reasoning,
-  u.payload ->> '$.usage.totalTokens' AS total_tokens,
-  u.payload ->> '$.usage.cost.input' AS cost_input, u.payload ->> '$.usage.cost.output' AS cost_output,
-  u.payload ->> '$.usage.cost.cacheRead' AS cost_cache_read,
-  u.payload ->> '$.usage.cost.cacheWrite' AS cost_cache_write,
-  u.payload ->> '$.usage.cost.total' AS cost_total, u.payload
+        "SELECT s.id AS session_id, key & 1099511627775 AS seq, u.id, payload ->> '$.entryId' AS entry_id,
+  coalesce(payload ->> '$.adjustment', 0) AS adjustment,
+  payload ->> '$.usage.input' AS input, payload ->> '$.usage.output' AS output,
+  payload ->> '$.usage.cacheRead' AS cache_read, payload ->> '$.usage.cacheWrite' AS cache_write,
+  payload ->> '$.usage.cacheWrite1h' AS cache_write_1h, payload ->> '$.usage.reasoning' AS reasoning,
+  payload ->> '$.usage.totalTokens' AS total_tokens,
+  payload ->> '$.usage.cost.input' AS cost_input, payload ->> '$.usage.cost.output' AS cost_output,
+  payload ->> '$.usage.cost.cacheRead' AS cost_cache_read,
+  payload ->> '$.usage.cost.cacheWrite' AS cost_cache_write,
+  payload ->> '$.usage.cost.total' AS cost_total, payload
 FROM session_row s JOIN usage_row u
-  ON u.sid = s.sid AND u.key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
+  ON u.sid = s.sid AND key BETWEEN s.sid << 40 AND s.sid << 40 | 1099511627775 WHERE ",
     ),
 ];
 

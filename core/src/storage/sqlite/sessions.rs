@@ -35,11 +35,9 @@ FROM session_row s LEFT JOIN value_row v
   ON v.sid = s.sid AND v.namespace = 'pi.session.name' AND v.key = ''
 WHERE s.state = 0";
 
-const ONE: &str = "SELECT s.id, s.created_at, s.storage_version, s.cwd, s.parent_session_id,
-  s.legacy_parent_session_path, s.modified_at, s.message_count, v.payload
-FROM session_row s LEFT JOIN value_row v
-  ON v.sid = s.sid AND v.namespace = 'pi.session.name' AND v.key = ''
-WHERE s.id = ?1 AND s.state = 0";
+const ONE: &str =
+    "SELECT id, created_at, storage_version, cwd, parent_session_id, legacy_parent_session_path,
+  modified_at, message_count, NULL FROM session_row WHERE id = ?1 AND state = 0";
 
 pub(super) const SID: &str = "SELECT sid, storage_version FROM session_row WHERE id = ?1 AND state = 0";
 const HIDE: &str = "UPDATE session_row SET state = 2 WHERE id = ?1 AND state = 0";
@@ -100,9 +98,9 @@ impl Database {
         self.read(ctx, |connection| connection.all(sql, [], ctx, stored))
     }
 
-    /// The session of that id, with its name.
+    /// The session of that id, without its name.
     pub(crate) fn session(&self, id: &str, ctx: &Context) -> Result<Option<StoredSession>> {
-        self.read(ctx, |connection| connection.first(ONE, [id], stored))
+        self.look(ctx, |connection| connection.first(ONE, [id], stored))
     }
 
     /// Deletes a session: gone for everyone at once, its rows in batches after that.
@@ -152,7 +150,7 @@ pub(super) fn insert(connection: &Connection, metadata: &SessionMetadata) -> Res
 /// Deletes what is left of deleted sessions, in batches.
 pub(super) fn sweep(database: &Database, ctx: &Context) -> Result<()> {
     while let Some(sid) =
-        database.read(ctx, |connection| connection.first(HIDDEN, [], |row| row.get::<_, i64>(0)))?
+        database.look(ctx, |connection| connection.first(HIDDEN, [], |row| row.get::<_, i64>(0)))?
     {
         let mut whole = false;
         while !whole {

@@ -1,6 +1,5 @@
 //! Storage of one session in a database.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -10,10 +9,10 @@ use super::database::Database;
 use super::read::View;
 use super::sessions;
 use super::tree::{Eager, SessionTree};
-use super::write::{Nodes, Writing};
+use super::write::{Memory, Totals, Writing};
 use super::{backup, query};
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::address::reserved;
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::Clock;
@@ -34,8 +33,7 @@ pub(crate) struct SqliteStorage {
     clock: Arc<dyn Clock>,
     max_payload: usize,
     mode: OpenMode,
-    /// Nodes that earlier commits met; only this storage writes the session.
-    nodes: Mutex<RefCell<Nodes>>,
+    memory: Mutex<Memory>,
     tips: Tips,
     /// Held for reading by every commit: closing waits for those that were admitted.
     closed: RwLock<bool>,
@@ -101,7 +99,7 @@ impl SqliteStorage {
         mode: OpenMode,
         ctx: &Context,
     ) -> Result<SqliteStorage> {
-        let sid = database.read(ctx, |connection| sessions::find(connection, id))?;
+        let sid = database.look(ctx, |connection| sessions::find(connection, id))?;
         Ok(SqliteStorage {
             database,
             id: id.to_owned(),
@@ -109,7 +107,7 @@ impl SqliteStorage {
             clock,
             max_payload,
             mode,
-            nodes: Mutex::default(),
+            memory: Mutex::default(),
             tips: Tips::default(),
             closed: RwLock::new(false),
         })
@@ -118,6 +116,13 @@ impl SqliteStorage {
     fn admitted(&self) -> Result<RwLockReadGuard<'_, bool>> {
         let is_closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
         if *is_closed { Err(closed()) } else { Ok(is_closed) }
+    }
+
+    /// One statement that reads a few rows.
+    fn look<T>(&self, ctx: &Context, mut read: impl FnMut(&View<'_>) -> Result<T>) -> Result<T> {
+        let _admitted = self.admitted()?;
+        let sid = self.sid;
+        self.database.look(ctx, |connection| read(&View { connection, sid }))
     }
 
     /// One statement, which is one snapshot by itself.
@@ -138,27 +143,45 @@ impl SqliteStorage {
     fn apply(
         &self,
         writer: &Connection,
-        nodes: &RefCell<Nodes>,
+        memory: &mut Memory,
         writes: &[Write],
         timestamp: i64,
     ) -> Result<CommitResult> {
         let view = View { connection: writer, sid: self.sid };
         let transaction = writer.writing()?;
-        let (first_seq, before) = view.session(&self.id)?;
-        let writing = Writing::new(view, nodes);
+        let before = match memory.totals.take() {
+            Some(totals) => totals,
+            None => view.session(&self.id)?,
+        };
+        let first_seq = before.next_seq;
+        let writing = Writing::new(view, &memory.nodes);
         commit::check(writes, &writing, first_seq, self.max_payload)?;
-        let next_seq = first_seq + writes.len() as u64;
-        let stats = commit::stats_after(&before, writes);
+        let after = Totals {
+            next_seq: first_seq + writes.len() as u64,
+            stats: commit::stats_after(&before.stats, writes),
+        };
         if !writes.is_empty() {
             writing.apply(writes, first_seq, timestamp)?;
-            writing.finish(&before, &stats, next_seq, timestamp)?;
+            if !writing.finish(&before, &after, timestamp)? {
+                // Gone, or else written by somebody without its lock. The next commit looks again.
+                view.session(&self.id)?;
+                return Err(file_changed(writer.path()));
+            }
             self.tips.forget(writes);
             self.database.finish(transaction, writer, "commit to the database")?;
             self.tips.remember(writes, first_seq);
             writing.committed();
         }
-        Ok(CommitResult { first_seq, seqs: (first_seq..next_seq).collect(), timestamp, stats })
+        memory.totals = Some(after);
+        let seqs = (first_seq..after.next_seq).collect();
+        Ok(CommitResult { first_seq, seqs, timestamp, stats: after.stats })
     }
+}
+
+fn file_changed(path: &Path) -> Error {
+    Error::new(ErrorKind::FileChanged, "the session was written by a program that does not hold its lock")
+        .with_path(path)
+        .with_hint("nothing was written; try again")
 }
 
 impl Reads for SqliteStorage {
@@ -172,7 +195,7 @@ impl Reads for SqliteStorage {
             let _admitted = self.admitted()?;
             return Ok(Some(tip));
         }
-        self.read(ctx, |view| view.get_value(address))
+        self.look(ctx, |view| view.get_value(address))
     }
 
     fn scan_values(&self, namespace: &str, prefix: &str, ctx: &Context) -> Result<Vec<StoredValue>> {
@@ -225,11 +248,11 @@ impl Reads for SqliteStorage {
     }
 
     fn stats(&self, ctx: &Context) -> Result<Stats> {
-        Ok(self.read(ctx, |view| view.session(&self.id))?.1)
+        Ok(self.look(ctx, |view| view.session(&self.id))?.stats)
     }
 
     fn next_seq(&self, ctx: &Context) -> Result<u64> {
-        Ok(self.read(ctx, |view| view.session(&self.id))?.0)
+        Ok(self.look(ctx, |view| view.session(&self.id))?.next_seq)
     }
 }
 
@@ -242,7 +265,7 @@ impl Storage for SqliteStorage {
         let _admitted = self.admitted()?;
         let writer = self.database.writer(ctx)?;
         let timestamp = self.clock.now();
-        self.apply(&writer, &lock(&self.nodes), writes, timestamp)
+        self.apply(&writer, &mut lock(&self.memory), writes, timestamp)
     }
 
     fn query(&self, sql: &str, parameters: &[SqlValue], ctx: &Context) -> Result<Rows> {

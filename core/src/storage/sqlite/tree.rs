@@ -1,25 +1,29 @@
 //! The entry tree of a session for the walk along paths: `at` is the `seq`.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use rusqlite::{Row, params};
 
 use super::fault::corrupt;
 use super::read::{
-    CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, count, entry_of, json, parent_of,
-    structure_of, type_of,
+    CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, entry_of, json, node_of, structure_of,
 };
-use super::schema::{key, seq_of};
+use super::schema::key;
 use crate::error::{Error, Result};
 use crate::model::entry::{Entry, EntryStructure};
 use crate::storage::path::{Node, Step, Tree, Visit, damage};
+
+/// How many nodes a scan remembers.
+const REMEMBERED: usize = 1024;
 
 /// What a scan takes of an entry.
 pub(super) trait Taken: Sized {
     /// The statement that steps down a path.
     const WALK: &'static str;
-    /// The row of the walk as what is taken.
-    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>>;
+    /// The row of the walk as what is taken of the entry at `node`.
+    fn of(view: &View<'_>, node: &Node, row: &Row<'_>) -> Result<Found<Self>>;
 }
 
 /// The walk that reads payloads as it goes: for scans that keep what they meet.
@@ -28,10 +32,10 @@ pub(super) struct Eager(pub(super) Entry);
 impl Taken for Eager {
     const WALK: &'static str = CLIMB_WHOLE;
 
-    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
+    fn of(view: &View<'_>, node: &Node, row: &Row<'_>) -> Result<Found<Self>> {
         let taken = || {
-            let entry = entry_of(structure_of(row)?, json(row, 8)?);
-            Ok(Found { entry: Eager(entry), parent: parent_of(row)? })
+            let entry = entry_of(structure_of(node.seq, node.entry_type, row)?, json(row, 8)?);
+            Ok(Found { entry: Eager(entry), parent: node.parent })
         };
         taken().map_err(|error| view.connection.fault("read an entry", error))
     }
@@ -40,8 +44,9 @@ impl Taken for Eager {
 impl Taken for EntryStructure {
     const WALK: &'static str = CLIMB;
 
-    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
-        let taken = || Ok(Found { entry: structure_of(row)?, parent: parent_of(row)? });
+    fn of(view: &View<'_>, node: &Node, row: &Row<'_>) -> Result<Found<Self>> {
+        let taken =
+            || Ok(Found { entry: structure_of(node.seq, node.entry_type, row)?, parent: node.parent });
         taken().map_err(|error| view.connection.fault("read an entry", error))
     }
 }
@@ -50,8 +55,8 @@ impl Taken for EntryStructure {
 impl Taken for Entry {
     const WALK: &'static str = CLIMB;
 
-    fn of(view: &View<'_>, row: &Row<'_>) -> Result<Found<Self>> {
-        let Found { entry: place, parent } = EntryStructure::of(view, row)?;
+    fn of(view: &View<'_>, node: &Node, row: &Row<'_>) -> Result<Found<Self>> {
+        let Found { entry: place, parent } = EntryStructure::of(view, node, row)?;
         let payload = view
             .connection
             .first(PAYLOAD, [key(view.sid, place.seq)], |row| json(row, 0))?
@@ -63,30 +68,15 @@ impl Taken for Entry {
 /// The tree from which a scan takes `T`.
 pub(super) struct SessionTree<'a, T> {
     view: View<'a>,
+    /// Nodes that the scan met on its way: it looks for several places from the same tip.
+    met: RefCell<HashMap<u64, Node>>,
     taken: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<'a, T> SessionTree<'a, T> {
     pub(super) fn new(view: View<'a>) -> Self {
-        Self { view, taken: std::marker::PhantomData }
+        Self { view, met: RefCell::default(), taken: std::marker::PhantomData }
     }
-}
-
-/// Walks end because parents and jumps lead to smaller `seq`s: what does not is no node.
-fn node_of(row: &Row<'_>) -> rusqlite::Result<Node> {
-    let seq = seq_of(row.get(0)?);
-    let parent = parent_of(row)?;
-    let jump = count(row, 4)?;
-    let depth: u32 = row.get(2)?;
-    let leads_down = match parent {
-        None => depth == 0 && jump == seq,
-        Some(parent) => (1..=seq).contains(&depth.into()) && parent < seq && jump < seq,
-    };
-    if !leads_down {
-        return Err(rusqlite::Error::IntegralValueOutOfRange(4, jump.cast_signed()));
-    }
-    let entry_type = type_of(row.get(1)?)?;
-    Ok(Node { at: seq, seq, parent, jump, depth, entry_type })
 }
 
 impl<T: Taken> Tree for SessionTree<'_, T> {
@@ -97,8 +87,17 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
     }
 
     fn node(&self, at: u64) -> Result<Node> {
+        if let Some(node) = self.met.borrow().get(&at) {
+            return Ok(*node);
+        }
         let found = self.view.connection.first(NODE, [key(self.view.sid, at)], node_of)?;
-        found.ok_or_else(|| self.view.lost(at))
+        let node = found.ok_or_else(|| self.view.lost(at))?;
+        let mut met = self.met.borrow_mut();
+        if met.len() >= REMEMBERED {
+            met.clear();
+        }
+        met.insert(at, node);
+        Ok(node)
     }
 
     /// Steps down by key while the next row is the parent, and seeks the parent where another branch's rows
@@ -128,7 +127,7 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
                 child = Some(node);
                 let custom_type =
                     row.get_ref(7).and_then(|text| Ok(text.as_str_or_null()?)).map_err(failed)?;
-                let step = Step { node, custom_type, load: &mut || T::of(&self.view, row) };
+                let step = Step { node, custom_type, load: &mut || T::of(&self.view, &node, row) };
                 if visit(step)? == ControlFlow::Break(()) {
                     return Ok(());
                 }

@@ -22,6 +22,8 @@ use crate::storage::path::{Node, Tree, Visit, jump_of_child};
 const REMEMBERED: usize = 1024;
 
 const HAS_USAGE: &str = "SELECT 1 FROM usage_row WHERE sid = ?1 AND id = ?2";
+const IS_TAKEN: &str = "SELECT 1 FROM entry_row WHERE sid = ?1 AND id = ?2
+UNION ALL SELECT 1 FROM usage_row WHERE sid = ?1 AND id = ?2";
 const INSERT_ENTRY: &str = "INSERT INTO entry_row
   (key, sid, type, depth, parent, jump, timestamp, id, custom_type, payload)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
@@ -36,8 +38,9 @@ const INSERT_LIST: &str = "INSERT INTO list_row (sid, namespace, key) VALUES (?1
 const DELETE_LIST: &str = "DELETE FROM list_row WHERE lid = ?1";
 const INSERT_ELEMENT: &str = "INSERT INTO list_element_row (key, payload) VALUES (?1, ?2)";
 const DELETE_ELEMENTS: &str = "DELETE FROM list_element_row WHERE key BETWEEN ?1 AND ?2";
-const UPDATE_SESSION: &str =
-    "UPDATE session_row SET modified_at = ?2, next_seq = ?3, message_count = ?4 WHERE sid = ?1";
+// Nothing if the session is not as it was when the commit was checked.
+const UPDATE_SESSION: &str = "UPDATE session_row SET modified_at = ?2, next_seq = ?3, message_count = ?4
+WHERE sid = ?1 AND next_seq = ?5 AND state = 0";
 const UPDATE_TOTALS: &str =
     "UPDATE session_row SET input = ?2, output = ?3, cache_read = ?4, cache_write = ?5,
   cache_write_1h = ?6, reasoning = ?7, total_tokens = ?8, cost_input = ?9, cost_output = ?10,
@@ -45,8 +48,9 @@ const UPDATE_TOTALS: &str =
 
 /// Every statement of this file.
 #[cfg(test)]
-pub(super) const STATEMENTS: [&str; 14] = [
+pub(super) const STATEMENTS: [&str; 15] = [
     HAS_USAGE,
+    IS_TAKEN,
     INSERT_ENTRY,
     INSERT_USAGE,
     UPDATE_VALUE,
@@ -84,6 +88,21 @@ impl Nodes {
     fn find(&self, id: &str) -> Option<Node> {
         self.by_id.get(id).and_then(|seq| self.by_seq.get(seq)).copied()
     }
+}
+
+/// Where the session stands between two commits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Totals {
+    pub(super) next_seq: u64,
+    pub(super) stats: Stats,
+}
+
+/// What a storage remembers between its commits: only it writes the session.
+#[derive(Default)]
+pub(super) struct Memory {
+    pub(super) nodes: RefCell<Nodes>,
+    /// None before the first commit, and after one that failed.
+    pub(super) totals: Option<Totals>,
 }
 
 /// One commit in progress.
@@ -218,13 +237,21 @@ impl<'a> Writing<'a> {
         Ok(())
     }
 
-    /// Notes what the commit did in the session's row.
-    pub(super) fn finish(&self, before: &Stats, after: &Stats, next_seq: u64, timestamp: i64) -> Result<()> {
+    /// Notes what the commit did in the session's row; false if that is not as it was `before`.
+    pub(super) fn finish(&self, before: &Totals, after: &Totals, timestamp: i64) -> Result<bool> {
         let sid = self.view.sid;
-        let parameters = params![sid, timestamp, next_seq.cast_signed(), after.message_count.cast_signed()];
-        self.execute(UPDATE_SESSION, parameters)?;
-        if after.usage != before.usage {
-            let usage = &after.usage;
+        let parameters = params![
+            sid,
+            timestamp,
+            after.next_seq.cast_signed(),
+            after.stats.message_count.cast_signed(),
+            before.next_seq.cast_signed(),
+        ];
+        if self.execute(UPDATE_SESSION, parameters)? == 0 {
+            return Ok(false);
+        }
+        if after.stats.usage != before.stats.usage {
+            let usage = &after.stats.usage;
             self.execute(
                 UPDATE_TOTALS,
                 params![
@@ -244,7 +271,7 @@ impl<'a> Writing<'a> {
                 ],
             )?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The commit was made: its nodes are known from now on.
@@ -302,5 +329,10 @@ impl Known for Writing<'_> {
     fn has_usage(&self, id: &str) -> Result<bool> {
         let found = self.connection().first(HAS_USAGE, params![self.view.sid, id], |_| Ok(()))?;
         Ok(found.is_some())
+    }
+
+    fn is_taken(&self, id: &str) -> Result<bool> {
+        let taken = self.connection().first(IS_TAKEN, params![self.view.sid, id], |_| Ok(()))?;
+        Ok(taken.is_some())
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
-use crate::repository::files::{PAUSE, file_at, is_same_file, lock_session, outside};
+use crate::repository::file_name::{LOCK, encode, lock_path, locks_folder, with_ending};
+use crate::repository::files::{PAUSE, file_at, is_same_file, outside};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
 use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
@@ -25,18 +25,7 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::of(LOCK) }
-    }
-
-    /// The lock of a session. In a session's own file, opened as a container, it is the one beside the file:
-    /// whoever opens the folder takes that.
-    fn lock_path(&self, id: &str) -> Result<PathBuf> {
-        let encoded = encode(id)?;
-        let is_own_file = self.path.file_name().is_some_and(|name| *name == *format!("{encoded}{SESSION}"));
-        if is_own_file {
-            return Ok(with_ending(&self.path, LOCK));
-        }
-        Ok(self.locks.join(encoded + LOCK))
+        Self { locks: locks_folder(&path), path, sweep: Sweep::of(LOCK) }
     }
 
     fn file(&self) -> Result<Option<FileId>> {
@@ -60,7 +49,7 @@ impl Container {
         metadata: SessionMetadata,
         ctx: &Context,
     ) -> Result<Session> {
-        let lock_path = self.lock_path(&metadata.id)?;
+        let lock_path = lock_path(&self.path, &metadata.id)?;
         let file = self.make(shared, ctx)?;
         shared.files.make_folder(&self.locks)?;
         self.sweep.run_with(&self.locks, || {
@@ -124,7 +113,7 @@ impl Container {
         mode: OpenMode,
         ctx: &Context,
     ) -> Result<Session> {
-        let lock_path = self.lock_path(id)?;
+        encode(id)?;
         if let Some(path) = path
             && path != self.path
             && !is_same_file(path, &self.path)
@@ -135,7 +124,7 @@ impl Container {
             OpenMode::ReadOnly => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
             OpenMode::ReadWrite => {
                 self.check_known(shared, id, ctx)?;
-                let lock = self.lock(shared, id, &lock_path)?;
+                let lock = shared.lock(&self.path, id)?;
                 self.open_here(shared, id, Some(lock), ctx)
             }
         }
@@ -162,11 +151,6 @@ impl Container {
         stored.map(drop).ok_or_else(|| self.unknown(id))
     }
 
-    fn lock(&self, shared: &Shared, id: &str, lock_path: &Path) -> Result<FileLock> {
-        shared.files.make_folder(&self.locks)?;
-        lock_session(id, lock_path)
-    }
-
     /// The database that is at our path now.
     fn in_use(&self, shared: &Shared, id: &str, mode: OpenMode, ctx: &Context) -> Result<InUse> {
         let file = self.file()?.ok_or_else(|| self.unknown(id))?;
@@ -189,9 +173,9 @@ impl Container {
     }
 
     pub(crate) fn delete(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
-        let lock_path = self.lock_path(id)?;
+        encode(id)?;
         self.check_known(shared, id, ctx)?;
-        let _lock = self.lock(shared, id, &lock_path)?;
+        let _lock = shared.lock(&self.path, id)?;
         let in_use = self.in_use(shared, id, OpenMode::ReadWrite, ctx)?;
         let deleted = in_use.database().delete_session(id, ctx);
         let closed = in_use.close();

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repository::files::{Files, PAUSE, file_at};
+use crate::repository::file_name::lock_path;
+use crate::repository::files::{Files, PAUSE, file_at, lock_session};
 use crate::repository::lock::FileLock;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
@@ -139,6 +140,15 @@ impl Shared {
                 _ => database.close().and(Err(replaced(path))),
             }
         })
+    }
+
+    /// Takes the lock on a session that is in `file`.
+    fn lock(&self, file: &Path, id: &str) -> Result<FileLock> {
+        let path = lock_path(file, id)?;
+        if let Some(folder) = path.parent() {
+            self.files.make_folder(folder)?;
+        }
+        lock_session(id, &path)
     }
 
     fn open_database(&self, path: &Path, access: Access, ctx: &Context) -> Result<Database> {

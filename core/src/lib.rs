@@ -50,6 +50,7 @@
 
 mod context;
 mod error;
+mod gate;
 mod legacy;
 mod model;
 mod process;
@@ -57,6 +58,7 @@ mod repository;
 mod session;
 mod sql;
 mod storage;
+mod wait;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};

@@ -4,16 +4,17 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::Legacy;
 use crate::model::id::IdGenerator;
 use crate::model::write::{CommitResult, Write};
 use crate::process::Process;
 use crate::session::line::{Line, Owner, Ticket};
 use crate::storage::{Reads, Storage};
+use crate::wait::wait;
 
 /// What a session says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -61,8 +62,9 @@ pub(crate) trait Backend: Send + Sync {
 /// What is released when a session closes or is dropped: its lock, its place among the open ones.
 pub(crate) type Lease = Box<dyn Send + Sync>;
 
-/// What closes after storage and before the lease is released. Only dropped when the session is.
-pub(crate) type Finish = Box<dyn FnOnce() -> Result<()> + Send>;
+/// What closes after storage and before the lease is released. Only dropped when the session is. Called again
+/// after `DeadlineExceeded` or `Cancelled`.
+pub(crate) type Finish = Box<dyn FnMut(&Context) -> Result<()> + Send>;
 
 /// A session of this process over its storage.
 pub(crate) struct LocalSession {
@@ -71,10 +73,17 @@ pub(crate) struct LocalSession {
     storage: Option<Box<dyn Storage>>,
     line: Line,
     closed: AtomicBool,
-    finish: Mutex<Option<Finish>>,
-    lease: Mutex<Option<Lease>>,
+    /// Held by whoever closes: of two, neither returns before the lease is released.
+    held: tokio::sync::Mutex<Held>,
     process: Process,
     legacy: OnceLock<Legacy>,
+}
+
+/// What closing gives back.
+#[derive(Default)]
+struct Held {
+    finish: Option<Finish>,
+    lease: Option<Lease>,
 }
 
 impl LocalSession {
@@ -91,17 +100,28 @@ impl LocalSession {
             storage: Some(storage),
             line: Line::default(),
             closed: AtomicBool::new(false),
-            finish: Mutex::new(None),
-            lease: Mutex::new(lease),
+            held: tokio::sync::Mutex::new(Held { finish: None, lease }),
             process: Process::current(),
             legacy: legacy.map(OnceLock::from).unwrap_or_default(),
         }
     }
 
     /// The same session, which does this too when it closes.
-    pub(crate) fn finishing_with(self, finish: Finish) -> Self {
-        *self.finish.lock().unwrap_or_else(PoisonError::into_inner) = Some(finish);
+    pub(crate) fn finishing_with(mut self, finish: Finish) -> Self {
+        self.held.get_mut().finish = Some(finish);
         self
+    }
+
+    /// The error of a close that was given up.
+    fn is_closing(&self, error: Error) -> Error {
+        let message = match error.kind() {
+            ErrorKind::DeadlineExceeded => "the call's deadline passed before the session was closed",
+            ErrorKind::Cancelled => "the call's context was cancelled before the session was closed",
+            _ => return error,
+        };
+        Error::new(error.kind(), message)
+            .with_id(&self.metadata.id)
+            .with_hint("it takes no new work and is still locked; close it again to finish")
     }
 
     fn open_storage(&self) -> Result<&dyn Storage> {
@@ -111,6 +131,11 @@ impl LocalSession {
             _ => Err(crate::storage::closed()),
         }
     }
+}
+
+/// Whether closing was given up before its end.
+fn gave_up(closed: &Result<()>) -> bool {
+    matches!(closed, Err(error) if error.kind() == ErrorKind::DeadlineExceeded || error.kind() == ErrorKind::Cancelled)
 }
 
 impl Backend for LocalSession {
@@ -188,17 +213,24 @@ impl Backend for LocalSession {
 
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
-        self.line.seal(ctx)?;
-        // Held until the lease is released: of two closes neither returns before that.
-        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.swap(true, Ordering::AcqRel) {
+        self.line.seal(ctx).map_err(|error| self.is_closing(error))?;
+        let mut held = wait(self.held.lock(), ctx).map_err(|error| self.is_closing(error))?;
+        if self.closed.load(Ordering::Acquire) {
             return Ok(());
         }
         let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let finished = finish.map_or(Ok(()), |finish| finish());
-        drop(lease.take());
-        stored.and(finished)
+        let finished = match &mut held.finish {
+            Some(finish) if !gave_up(&stored) => finish(ctx),
+            _ => Ok(()),
+        };
+        let closed = stored.and(finished);
+        if gave_up(&closed) {
+            return closed.map_err(|error| self.is_closing(error));
+        }
+        self.closed.store(true, Ordering::Release);
+        held.finish = None;
+        held.lease = None;
+        closed
     }
 
     fn legacy(&self) -> Option<&Legacy> {
@@ -215,8 +247,7 @@ impl Drop for LocalSession {
         if self.process.check().is_err() {
             // In a forked child nothing may be released that belongs to the parent.
             std::mem::forget(self.storage.take());
-            std::mem::forget(self.finish.lock().unwrap_or_else(PoisonError::into_inner).take());
-            std::mem::forget(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
+            std::mem::forget(std::mem::take(self.held.get_mut()));
         }
     }
 }

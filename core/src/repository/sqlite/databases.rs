@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::context::Context;
 use crate::error::Result;
 use crate::process::Process;
 use crate::repository::OpenMode;
@@ -80,7 +81,7 @@ impl Databases {
             databases: Arc::clone(self),
             key,
             database: database.clone(),
-            is_counted: true,
+            share: Share::Counted,
         };
         if let Some(entry) = self.entries().get_mut(&key) {
             entry.users += 1;
@@ -117,7 +118,18 @@ pub(crate) struct InUse {
     databases: Arc<Databases>,
     key: (FileId, Way),
     database: Database,
-    is_counted: bool,
+    share: Share,
+}
+
+/// What a use has to do at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// It counts as one of the users.
+    Counted,
+    /// It was the last one: it closes the database.
+    Last,
+    /// Nothing.
+    Given,
 }
 
 impl InUse {
@@ -126,22 +138,32 @@ impl InUse {
     }
 
     pub(crate) fn close(mut self) -> Result<()> {
-        if self.release() { self.database.close() } else { Ok(()) }
+        self.close_within(&Context::background())
     }
 
-    /// Whether it was the last use.
-    fn release(&mut self) -> bool {
-        if !std::mem::replace(&mut self.is_counted, false) {
-            return false;
+    /// The same, as long as `ctx` lets it wait; after `DeadlineExceeded` or `Cancelled` it goes on when it
+    /// is called again.
+    pub(crate) fn close_within(&mut self, ctx: &Context) -> Result<()> {
+        self.release();
+        match self.share {
+            Share::Last => self.database.close_within(ctx),
+            _ => Ok(()),
         }
+    }
+
+    /// Is no user any more.
+    fn release(&mut self) {
+        if self.share != Share::Counted {
+            return;
+        }
+        self.share = Share::Given;
         let mut entries = self.databases.entries();
-        let Some(entry) = entries.get_mut(&self.key) else { return false };
+        let Some(entry) = entries.get_mut(&self.key) else { return };
         entry.users -= 1;
-        if entry.users > 0 {
-            return false;
+        if entry.users == 0 {
+            entries.remove(&self.key);
+            self.share = Share::Last;
         }
-        entries.remove(&self.key);
-        true
     }
 }
 

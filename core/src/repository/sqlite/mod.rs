@@ -181,7 +181,7 @@ impl Shared {
     /// Opens the session `id` of a database, which `lock` lets us write.
     fn session(
         &self,
-        in_use: InUse,
+        mut in_use: InUse,
         metadata: SessionMetadata,
         mode: OpenMode,
         lock: Option<FileLock>,
@@ -202,7 +202,7 @@ impl Shared {
             lock.map(|lock| Box::new(lock) as _),
             None,
         );
-        Ok(self.files.admit(local.finishing_with(Box::new(move || in_use.close()))))
+        Ok(self.files.admit(local.finishing_with(Box::new(move |ctx| in_use.close_within(ctx)))))
     }
 }
 

@@ -261,7 +261,8 @@ impl Repository {
         &self.options
     }
 
-    /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value.
+    /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value. Once `ctx`
+    /// made it fail, there is no such session.
     ///
     /// # Errors
     /// [`SessionExists`](ErrorKind::SessionExists); [`InvalidId`](ErrorKind::InvalidId) for an id that is

@@ -65,7 +65,11 @@ impl Container {
             .reserve(&metadata.id, &lock_path, exists, ctx)
             .and_then(|lock| in_use.database().insert_session(&metadata, ctx).map(|()| lock));
         match inserted {
-            Ok(lock) => shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx),
+            Ok(lock) => {
+                // It is there now: whoever gives up from here on would leave it behind.
+                let ctx = &Context::background();
+                shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx)
+            }
             Err(error) => in_use.close().and(Err(error)),
         }
     }

@@ -70,6 +70,8 @@ impl Folder {
         let lock = shared.files.reserve(&metadata.id, &lock_path(&path, &metadata.id)?, exists, ctx)?;
         remove_side_files(&path)?;
         Database::create(&path, Some(&metadata), ctx)?;
+        // It is there now: whoever gives up from here on would leave it behind.
+        let ctx = &Context::background();
         let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
         let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
         let metadata = SessionMetadata { path: Some(path), ..metadata };

@@ -10,8 +10,9 @@ use crate::repository::file_name::{LOCK, encode, lock_path, locks_folder, with_e
 use crate::repository::files::{PAUSE, file_at, is_same_file, outside};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
+use crate::repository::sqlite::steadily::steadily;
 use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
-use crate::repository::sqlite::{Shared, listing, steadily};
+use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;

@@ -17,8 +17,9 @@ use crate::repository::file_name::{SESSION, SIDE_FILES, encode, lock_path, locks
 use crate::repository::files::{file_at, is_same_file, outside};
 use crate::repository::lock::FileLock;
 use crate::repository::sqlite::databases::FileId;
+use crate::repository::sqlite::steadily::steadily;
 use crate::repository::sqlite::sweep::Sweep;
-use crate::repository::sqlite::{Shared, listing, steadily};
+use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;

@@ -6,6 +6,7 @@
 mod container;
 mod databases;
 mod folder;
+mod steadily;
 mod sweep;
 
 use std::fs;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::lock_path;
-use crate::repository::files::{Files, PAUSE, file_at, lock_session};
+use crate::repository::files::{Files, lock_session};
 use crate::repository::lock::FileLock;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
@@ -27,11 +28,10 @@ use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
 use container::Container;
 use databases::{Databases, FileId, InUse};
 use folder::Folder;
+use steadily::steadily;
 
 /// How the names of containers end that are not there yet.
 const CONTAINER_ENDINGS: [&str; 3] = [".sqlite", ".sqlite3", ".db"];
-/// How often a file is opened for reading that changes while it is opened.
-const ATTEMPTS: usize = 16;
 
 pub(crate) struct SqliteRepository {
     place: Place,
@@ -204,24 +204,6 @@ impl Shared {
         );
         Ok(self.files.admit(local.finishing_with(Box::new(move |ctx| in_use.close_within(ctx)))))
     }
-}
-
-/// Runs `look`, which opens a file that others may be closing or deleting at this very moment: what lies
-/// beside it then goes between two of its steps. Run again, as long as the file is there.
-fn steadily<T>(path: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
-    for _ in 0..ATTEMPTS {
-        match look() {
-            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::FileChanged) => {
-                if file_at(path)?.is_none() {
-                    return Err(Error::new(ErrorKind::UnknownSession, "the session was deleted meanwhile")
-                        .with_path(path));
-                }
-            }
-            looked => return looked,
-        }
-        std::thread::sleep(PAUSE);
-    }
-    look()
 }
 
 fn replaced(path: &Path) -> Error {

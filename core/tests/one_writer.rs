@@ -63,3 +63,33 @@ fn the_folder_and_the_file_as_a_container_meet_the_same_lock() {
         }
     }
 }
+
+#[test]
+fn after_a_fault_a_container_is_written_again_once_all_its_sessions_were_closed() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("c.db");
+    let container = repository(&path);
+    let one = container.create(&with_id("a"), &ctx()).unwrap();
+    let other = container.create(&with_id("b"), &ctx()).unwrap();
+    one.set_name(Some("kept"), &ctx()).unwrap();
+    // Another library put a copy of the log in its place.
+    let wal = place.path().join("c.db-wal");
+    fs::copy(&wal, place.path().join("copy")).unwrap();
+    fs::rename(place.path().join("copy"), &wal).unwrap();
+    let fault = one.set_name(Some("lost"), &ctx()).unwrap_err();
+    one.close(&ctx()).unwrap();
+    let refused = [
+        fault,
+        container.open("a", &ctx()).map(drop).unwrap_err(),
+        container.create(&with_id("c"), &ctx()).map(drop).unwrap_err(),
+        container.delete("a", &ctx()).unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::ForeignSqlite);
+        assert!(error.hint().unwrap().contains("close every session of this file"), "{error}");
+    }
+    other.close(&ctx()).unwrap();
+    let again = container.open("a", &ctx()).unwrap();
+    again.set_name(Some("again"), &ctx()).unwrap();
+    assert_eq!(again.name(&ctx()).unwrap().as_deref(), Some("again"));
+}

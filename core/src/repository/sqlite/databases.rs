@@ -70,6 +70,9 @@ impl Databases {
     }
 
     /// The database of that file, opened with `open` unless it is open already.
+    ///
+    /// # Errors
+    /// `StorageFault`, `ForeignSqlite` for one that takes no more commits, as long as others use it.
     pub(crate) fn obtain(
         self: &Arc<Self>,
         file: FileId,
@@ -84,6 +87,7 @@ impl Databases {
             share: Share::Counted,
         };
         if let Some(entry) = self.entries().get_mut(&key) {
+            entry.database.check_latch()?;
             entry.users += 1;
             return Ok(in_use(&entry.database));
         }

@@ -112,14 +112,18 @@ impl Latch {
                 ErrorKind::StorageFault,
                 "an earlier commit failed and may or may not have reached the disk",
             )
-            .with_hint("reopen the session: it then shows what is there"),
+            .with_hint(
+                "close every session of this file that is open in this process, then open the session again: it \
+                 shows what is there",
+            ),
             Self::Foreign => Error::new(
                 ErrorKind::ForeignSqlite,
                 "another SQLite library in this process removed the database's write-ahead log",
             )
             .with_hint(
                 "open session files in this process through this library only; commits since then may be \
-                 lost: look at the session from another process before reopening it here",
+                 lost: look at the session from another process, then close every session of this file that \
+                 is open here before opening one again",
             ),
         }
         .with_path(path)
@@ -245,9 +249,7 @@ impl Database {
             if state.closed {
                 return Err(crate::storage::closed());
             }
-            if let Some(latch) = self.0.latched() {
-                return Err(latch.error(&self.0.path));
-            }
+            self.check_latch()?;
             if let Some(connection) = state.writer.take() {
                 state.in_use += 1;
                 let generation = state.generation;
@@ -266,6 +268,11 @@ impl Database {
             state = wait.unwrap_or_else(PoisonError::into_inner).0;
             state.waiting -= 1;
         }
+    }
+
+    /// Refuses what can commit nothing any more.
+    pub(crate) fn check_latch(&self) -> Result<()> {
+        self.0.latched().map_or(Ok(()), |latch| Err(latch.error(&self.0.path)))
     }
 
     /// Refuses commits from now on.

@@ -65,6 +65,41 @@ fn the_folder_and_the_file_as_a_container_meet_the_same_lock() {
 }
 
 #[test]
+fn a_link_that_leads_nowhere_is_no_repository() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    for name in ["link", "link.sqlite", "link.db"] {
+        std::os::unix::fs::symlink(at("nothing"), at(name)).unwrap();
+        for scheme in ["sqlite", "jsonl"] {
+            let uri = format!("{scheme}:{}", at(name).display());
+            let refused = open_repository(&uri, RepositoryOptions::default()).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{uri}");
+            assert_eq!(refused.path(), Some(at(name).as_path()), "{uri}");
+        }
+    }
+    assert!(!at("nothing").exists());
+}
+
+#[test]
+fn a_container_that_becomes_a_link_is_not_followed() {
+    let place = tempfile::tempdir().unwrap();
+    let (real, link) = (place.path().join("real.db"), place.path().join("link.db"));
+    let by_link = repository(&link);
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let by_name = repository(&real);
+    let _session = by_name.create(&with_id("a"), &ctx()).unwrap();
+    for refused in [
+        by_link.open("a", &ctx()).map(drop),
+        by_link.create(&with_id("b"), &ctx()).map(drop),
+        by_link.delete("a", &ctx()),
+    ] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::FileChanged);
+    }
+    // Opened again it is followed, and meets the lock.
+    assert_eq!(repository(&link).open("a", &ctx()).unwrap_err().kind(), ErrorKind::SessionBusy);
+}
+
+#[test]
 fn after_a_fault_a_container_is_written_again_once_all_its_sessions_were_closed() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("c.db");

@@ -30,6 +30,15 @@ impl Container {
     }
 
     fn file(&self) -> Result<Option<FileId>> {
+        // Links were followed once, when the repository was opened: the locks lie beside what they led to.
+        if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
+            return Err(Error::new(
+                ErrorKind::FileChanged,
+                "became a symbolic link after the repository was opened",
+            )
+            .with_path(&self.path)
+            .with_hint("open the repository again"));
+        }
         let there = match std::fs::metadata(&self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             looked => looked.map_err(|error| Error::io("cannot look at", error).with_path(&self.path))?,
@@ -82,11 +91,6 @@ impl Container {
             ctx.check()?;
             if let Some(file) = self.file()? {
                 return Ok(file);
-            }
-            if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
-                return Err(Error::new(ErrorKind::NotASession, "is a symbolic link that leads nowhere")
-                    .with_path(&self.path)
-                    .with_hint("make what it leads to available, or remove it"));
             }
             if let Some(folder) = self.path.parent() {
                 shared.files.make_folder(folder)?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::file_name::lock_path;
-use crate::repository::files::{Files, lock_session};
+use crate::repository::files::{Files, lock_session, refuse_dangling};
 use crate::repository::lock::FileLock;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
@@ -63,6 +63,7 @@ impl SqliteRepository {
             Ok(there) if there.is_file() => true,
             Ok(_) => return Err(wrong("is neither a folder nor a file".to_owned()).with_path(absolute)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                refuse_dangling(&absolute)?;
                 !path.ends_with('/') && CONTAINER_ENDINGS.iter().any(|ending| path.ends_with(ending))
             }
             Err(error) => return Err(Error::io("cannot look at", error).with_path(absolute)),

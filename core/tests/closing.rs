@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pisession::{
-    Context, CreateOptions, Durability, Error, ErrorKind, Repository, RepositoryOptions, open_repository,
+    Context, CreateOptions, Durability, Error, ErrorKind, ListOptions, Repository, RepositoryOptions,
+    open_repository,
 };
 
 const ENDLESS: &str =
@@ -153,5 +154,95 @@ fn of_many_closes_none_returns_before_the_session_is_released() {
                 }
             });
         }
+    }
+}
+
+#[test]
+fn a_closed_repository_makes_opens_lists_and_deletes_nothing() {
+    let (_folder, uris) = everywhere();
+    for uri in uris {
+        let repository = repository(&uri);
+        let clone = repository.clone();
+        let session = repository.create(&with_id("a"), &ctx()).unwrap();
+        for _ in 0..2 {
+            repository.close(&ctx()).unwrap();
+            let refused = [
+                clone.create(&with_id("b"), &ctx()).map(drop),
+                clone.create(&CreateOptions::default(), &ctx()).map(drop),
+                clone.open("a", &ctx()).map(drop),
+                clone.open_read_only("a", &ctx()).map(drop),
+                clone.list(&ListOptions::default(), &ctx()).map(drop),
+                clone.delete("a", &ctx()),
+                session.name(&ctx()).map(drop),
+            ];
+            for result in refused {
+                assert_eq!(result.unwrap_err().kind(), ErrorKind::Closed, "{uri}");
+            }
+        }
+        if uri != "memory:" {
+            let again = self::repository(&uri);
+            assert_eq!(again.list(&ListOptions::default(), &ctx()).unwrap().len(), 1, "{uri}");
+        }
+    }
+}
+
+#[test]
+fn what_is_made_or_opened_while_the_repository_closes_is_closed_with_it() {
+    let (folder, uris) = everywhere();
+    for uri in uris {
+        for round in 0..10 {
+            let repository = repository(&uri);
+            let id = format!("kept-{round}");
+            repository.create(&with_id(&id), &ctx()).unwrap().close(&ctx()).unwrap();
+            std::thread::scope(|threads| {
+                let made: Vec<_> = (0..3)
+                    .map(|thread| {
+                        let (repository, id) = (&repository, &id);
+                        threads.spawn(move || {
+                            let mut sessions = Vec::new();
+                            loop {
+                                let next = match thread {
+                                    0 => repository.open_read_only(id, &ctx()),
+                                    _ => repository.create(&CreateOptions::default(), &ctx()),
+                                };
+                                match next {
+                                    Ok(session) => sessions.push(session),
+                                    Err(error) => {
+                                        assert_eq!(error.kind(), ErrorKind::Closed);
+                                        return sessions;
+                                    }
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                for _ in 0..round {
+                    std::thread::yield_now();
+                }
+                repository.close(&ctx()).unwrap();
+                assert_eq!(locks_in(folder.path()), Vec::<PathBuf>::new(), "{uri}");
+                for session in made.into_iter().flat_map(|thread| thread.join().unwrap()) {
+                    assert_eq!(session.name(&ctx()).unwrap_err().kind(), ErrorKind::Closed, "{uri}");
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn of_several_errors_the_first_keeps_all_it_says() {
+    let (_folder, uris) = everywhere();
+    for uri in uris {
+        let repository = repository(&uri);
+        let sessions = ["a", "b"].map(|id| repository.create(&with_id(id), &ctx()).unwrap());
+        let mutations = sessions.each_ref().map(|session| session.begin_mutation(&ctx()).unwrap());
+        std::thread::scope(|threads| {
+            let error = threads.spawn(|| repository.close(&no_time()).unwrap_err()).join().unwrap();
+            assert!(error.hint().is_some_and(|hint| hint.contains("close it again")), "{uri}: {error}");
+            assert!(matches!(error.id(), Some("a" | "b")), "{uri}: {error}");
+            assert!(error.message().contains("1 more"), "{uri}: {error}");
+        });
+        drop(mutations);
+        repository.close(&ctx()).unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +14,6 @@ use crate::model::write::{CommitResult, Write};
 use crate::process::Process;
 use crate::session::line::{Line, Owner, Ticket};
 use crate::storage::{Reads, Storage};
-use crate::wait::wait;
 
 /// What a session says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -62,9 +61,9 @@ pub(crate) trait Backend: Send + Sync {
 /// What is released when a session closes or is dropped: its lock, its place among the open ones.
 pub(crate) type Lease = Box<dyn Send + Sync>;
 
-/// What closes after storage and before the lease is released. Only dropped when the session is. Called again
-/// after `DeadlineExceeded` or `Cancelled`.
-pub(crate) type Finish = Box<dyn FnMut(&Context) -> Result<()> + Send>;
+/// What closes after storage and before the lease is released; idempotent, and none of several callers returns
+/// before it is done. Only dropped when the session is.
+pub(crate) type Finish = Box<dyn Fn(&Context) -> Result<()> + Send + Sync>;
 
 /// A session of this process over its storage.
 pub(crate) struct LocalSession {
@@ -73,17 +72,10 @@ pub(crate) struct LocalSession {
     storage: Option<Box<dyn Storage>>,
     line: Line,
     closed: AtomicBool,
-    /// Held by whoever closes: of two, neither returns before the lease is released.
-    held: tokio::sync::Mutex<Held>,
+    finish: Option<Finish>,
+    lease: Mutex<Option<Lease>>,
     process: Process,
     legacy: OnceLock<Legacy>,
-}
-
-/// What closing gives back.
-#[derive(Default)]
-struct Held {
-    finish: Option<Finish>,
-    lease: Option<Lease>,
 }
 
 impl LocalSession {
@@ -100,7 +92,8 @@ impl LocalSession {
             storage: Some(storage),
             line: Line::default(),
             closed: AtomicBool::new(false),
-            held: tokio::sync::Mutex::new(Held { finish: None, lease }),
+            finish: None,
+            lease: Mutex::new(lease),
             process: Process::current(),
             legacy: legacy.map(OnceLock::from).unwrap_or_default(),
         }
@@ -108,7 +101,7 @@ impl LocalSession {
 
     /// The same session, which does this too when it closes.
     pub(crate) fn finishing_with(mut self, finish: Finish) -> Self {
-        self.held.get_mut().finish = Some(finish);
+        self.finish = Some(finish);
         self
     }
 
@@ -214,22 +207,20 @@ impl Backend for LocalSession {
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
         self.line.seal(ctx).map_err(|error| self.is_closing(error))?;
-        let mut held = wait(self.held.lock(), ctx).map_err(|error| self.is_closing(error))?;
-        if self.closed.load(Ordering::Acquire) {
-            return Ok(());
+        // Nothing is locked while this waits: several may, each as long as it can, and all do the same.
+        let mut closed = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
+        if let Some(finish) = &self.finish
+            && !gave_up(&closed)
+        {
+            closed = closed.and(finish(ctx));
         }
-        let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        let finished = match &mut held.finish {
-            Some(finish) if !gave_up(&stored) => finish(ctx),
-            _ => Ok(()),
-        };
-        let closed = stored.and(finished);
         if gave_up(&closed) {
             return closed.map_err(|error| self.is_closing(error));
         }
         self.closed.store(true, Ordering::Release);
-        held.finish = None;
-        held.lease = None;
+        // Of two closes neither returns before the lease is released.
+        let mut lease = self.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(lease.take());
         closed
     }
 
@@ -247,7 +238,8 @@ impl Drop for LocalSession {
         if self.process.check().is_err() {
             // In a forked child nothing may be released that belongs to the parent.
             std::mem::forget(self.storage.take());
-            std::mem::forget(std::mem::take(self.held.get_mut()));
+            std::mem::forget(self.finish.take());
+            std::mem::forget(self.lease.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }

@@ -84,7 +84,7 @@ impl Databases {
             databases: Arc::clone(self),
             key,
             database: database.clone(),
-            share: Share::Counted,
+            share: Mutex::new(Share::Counted),
         };
         if let Some(entry) = self.entries().get_mut(&key) {
             entry.database.check_latch()?;
@@ -122,7 +122,7 @@ pub(crate) struct InUse {
     databases: Arc<Databases>,
     key: (FileId, Way),
     database: Database,
-    share: Share,
+    share: Mutex<Share>,
 }
 
 /// What a use has to do at its end.
@@ -141,33 +141,34 @@ impl InUse {
         &self.database
     }
 
-    pub(crate) fn close(mut self) -> Result<()> {
+    pub(crate) fn close(self) -> Result<()> {
         self.close_within(&Context::background())
     }
 
     /// The same, as long as `ctx` lets it wait; after `DeadlineExceeded` or `Cancelled` it goes on when it
     /// is called again.
-    pub(crate) fn close_within(&mut self, ctx: &Context) -> Result<()> {
-        self.release();
-        match self.share {
+    pub(crate) fn close_within(&self, ctx: &Context) -> Result<()> {
+        match self.release() {
             Share::Last => self.database.close_within(ctx),
             _ => Ok(()),
         }
     }
 
     /// Is no user any more.
-    fn release(&mut self) {
-        if self.share != Share::Counted {
-            return;
+    fn release(&self) -> Share {
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        if *share == Share::Counted {
+            *share = Share::Given;
+            let mut entries = self.databases.entries();
+            if let Some(entry) = entries.get_mut(&self.key) {
+                entry.users -= 1;
+                if entry.users == 0 {
+                    entries.remove(&self.key);
+                    *share = Share::Last;
+                }
+            }
         }
-        self.share = Share::Given;
-        let mut entries = self.databases.entries();
-        let Some(entry) = entries.get_mut(&self.key) else { return };
-        entry.users -= 1;
-        if entry.users == 0 {
-            entries.remove(&self.key);
-            self.share = Share::Last;
-        }
+        *share
     }
 }
 

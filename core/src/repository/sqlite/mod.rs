@@ -182,7 +182,7 @@ impl Shared {
     /// Opens the session `id` of a database, which `lock` lets us write.
     fn session(
         &self,
-        mut in_use: InUse,
+        in_use: InUse,
         metadata: SessionMetadata,
         mode: OpenMode,
         lock: Option<FileLock>,

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn an_unreadable_file_is_tried_once_also_where_much_is_done() {
         let (_folder, path) = quiet();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         if access(&path, AccessFlags::R_OK).is_ok() {
             eprintln!("skipped: whoever runs this may read every file");
             return;

@@ -426,9 +426,9 @@ int32_t pi_repository_open(const char *uri,
                            const pi_context *context,
                            pi_error **error);
 
-/* Closes every session that was opened through the repository; waits for mutations that have begun.
- * The first error comes back, its message names the others. May be called again. The repository is still to
- * be freed. */
+/* Closes the repository: it makes, opens, lists and deletes nothing any more (PI_CLOSED), and every session
+ * that was opened through it is closed; waits for what has begun. The first error comes back, its message
+ * names the others. May be called again. The repository is still to be freed. */
 int32_t pi_repository_close(struct pi_repository *repository, const pi_context *context, pi_error **error);
 
 /* Frees the repository; sessions opened through it go on. Nothing for NULL. PI_MISUSE if it is no live one. */
@@ -580,10 +580,11 @@ int32_t pi_session_open_read_only(pi_repository *repository,
                                   const pi_context *context,
                                   pi_error **error);
 
-/* Closes the session: refuses new mutations, fails the waiting ones with PI_CLOSED, waits for the begun one
- * to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still to be freed.
- * May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while the begun mutation does not end (call
- * again), PI_NESTED_MUTATION from inside it. */
+/* Closes the session: refuses new mutations and reads, fails the mutations that wait with PI_CLOSED, waits for
+ * what has begun to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still
+ * to be freed. May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while a mutation, read, query or
+ * backup does not end: it takes no new work and keeps its lock until it is closed again. PI_NESTED_MUTATION
+ * from inside a mutation. */
 int32_t pi_session_close(struct pi_session *session, const pi_context *context, pi_error **error);
 
 /* Frees the session. Not closed before, it is released as a crash would, without loss, once its branches,

@@ -174,5 +174,5 @@ impl Context {
 
 pub(crate) fn deadline_exceeded() -> Error {
     Error::new(ErrorKind::DeadlineExceeded, "the call's deadline passed")
-        .with_hint("nothing was changed; call again with more time")
+        .with_hint("call again with more time")
 }

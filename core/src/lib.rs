@@ -51,6 +51,7 @@
 
 mod context;
 mod error;
+mod gate;
 mod legacy;
 mod model;
 mod process;
@@ -59,6 +60,7 @@ mod session;
 mod sql;
 mod storage;
 mod sync;
+mod wait;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};

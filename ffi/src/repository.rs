@@ -104,9 +104,9 @@ pub unsafe extern "C" fn pi_repository_open(
     }
 }
 
-/// Closes every session that was opened through the repository; waits for mutations that have begun.
-/// The first error comes back, its message names the others. May be called again. The repository is still to
-/// be freed.
+/// Closes the repository: it makes, opens, lists and deletes nothing any more (PI_CLOSED), and every session
+/// that was opened through it is closed; waits for what has begun. The first error comes back, its message
+/// names the others. May be called again. The repository is still to be freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_repository_close(
     repository: *mut pi_repository,

@@ -272,10 +272,11 @@ pub unsafe extern "C" fn pi_session_open_read_only(
     }
 }
 
-/// Closes the session: refuses new mutations, fails the waiting ones with PI_CLOSED, waits for the begun one
-/// to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still to be freed.
-/// May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while the begun mutation does not end (call
-/// again), PI_NESTED_MUTATION from inside it.
+/// Closes the session: refuses new mutations and reads, fails the mutations that wait with PI_CLOSED, waits for
+/// what has begun to end, closes the storage. Afterwards every handle of it fails with PI_CLOSED; all are still
+/// to be freed. May be called again. PI_DEADLINE_EXCEEDED or PI_CANCELLED while a mutation, read, query or
+/// backup does not end: it takes no new work and keeps its lock until it is closed again. PI_NESTED_MUTATION
+/// from inside a mutation.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_session_close(
     session: *mut pi_session,

@@ -142,7 +142,9 @@ class Repository(Handle):
         self._native.delete(id, ctx)
 
     def close(self, *, ctx: Context | None = None) -> None:
-        """Close every session that was opened through it, and wait for all. Idempotent.
+        """Close it and every session that was opened through it, and wait for all. Idempotent.
+
+        It makes, opens, lists and deletes nothing any more.
 
         Raises:
             Error: The first of the errors of closing; its message names the others.

@@ -303,10 +303,11 @@ class Session(Reads):
     # The end
 
     def close(self, *, ctx: Context | None = None) -> None:
-        """Refuse new mutations, fail the waiting ones, wait for the begun one, close. Idempotent.
+        """Refuse new work, fail the mutations that wait, wait for what has begun, close. Idempotent.
 
         Raises:
-            DeadlineExceededError: If the begun mutation does not end in time; call again.
+            DeadlineExceededError: If what has begun does not end in time; the session takes no new work
+                and keeps its lock until it is closed again.
             NestedMutationError: If this thread holds the line itself.
         """
         self._native.close(ctx)

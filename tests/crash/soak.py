@@ -3,9 +3,11 @@
 
 Each round: the writer (core/examples/crash_writer.rs) appends to a session and names each commit that was
 acknowledged; it is killed; the checker reopens the session and must find every acknowledged commit, and no
-torn one; SQLite's own integrity check must be content. In every other round this program opens and closes
-the database with Python's sqlite3 all the while, as a person looking at the file would. A session lives
-through ten rounds, so that what one crash left is what the next one meets.
+torn one. A session lives through ten rounds, so that what one crash left is what the next one meets.
+
+The sessions are kept in a folder of SQLite files, in a SQLite container and as JSON lines, turn by turn. Of
+SQLite, its own integrity check must be content, and in every other round this program opens and closes the
+database with Python's sqlite3 all the while, as a person looking at the file would.
 
 Ends with "N passed, N failed". The seed is printed; --seed repeats the same choices.
 """
@@ -26,6 +28,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS_PER_SESSION = 10
+# Where sessions are kept, below the folder of all.
+PLACES = ("sqlite:sessions", "sqlite:container.sqlite", "jsonl:lines")
 LONGEST_WAIT = 60.0
 
 
@@ -114,6 +118,23 @@ def check_integrity(database: Path) -> None:
         raise Failed(f"integrity_check: {found[:3]}")
 
 
+class Session:
+    """A session that one writer after the other goes on with."""
+
+    def __init__(self, folder: Path, place: str, name: str) -> None:
+        scheme, below = place.split(":")
+        self.name = name
+        self.uri = f"{scheme}:{folder / below}"
+        # The lines that all its writers printed.
+        self.acknowledged: list[str] = []
+        if scheme == "jsonl":
+            self.database: Path | None = None
+        elif below.endswith(".sqlite"):
+            self.database = folder / below
+        else:
+            self.database = folder / below / f"{name}.sqlite"
+
+
 def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -128,25 +149,26 @@ def main() -> int:
     choose = random.Random(seed)
     program = str(build_writer())
     folder = Path(tempfile.mkdtemp(prefix="pisession-soak-"))
-    uri = f"sqlite:{folder}"
-    acknowledged: list[str] = []
+    sessions: dict[str, Session] = {}
     passed = failed = commits = 0
     for turn in range(options.rounds):
-        session = f"session-{turn // ROUNDS_PER_SESSION}"
-        database = folder / f"{session}.sqlite"
-        if turn % ROUNDS_PER_SESSION == 0:
-            acknowledged = []
+        place, number = PLACES[turn % len(PLACES)], turn // len(PLACES)
+        if number % ROUNDS_PER_SESSION == 0:
+            sessions[place] = Session(folder, place, f"session-{number // ROUNDS_PER_SESSION}")
+        session = sessions[place]
         try:
-            meddle = database if turn % 2 else None
-            more = write_and_kill([program, "write", uri, session, options.durability], choose, meddle)
-            acknowledged += more
+            meddle = session.database if number % 2 else None
+            command = [program, "write", session.uri, session.name, options.durability]
+            more = write_and_kill(command, choose, meddle)
+            session.acknowledged += more
             commits += len(more)
-            check([program, "check", uri, session], acknowledged)
-            check_integrity(database)
+            check([program, "check", session.uri, session.name], session.acknowledged)
+            if session.database is not None:
+                check_integrity(session.database)
             passed += 1
         except (Failed, subprocess.TimeoutExpired) as wrong:
             failed += 1
-            print(f"round {turn}, {session}: {wrong}", flush=True)
+            print(f"round {turn}, {session.uri}, {session.name}: {wrong}", flush=True)
     if failed:
         print(f"the files are in {folder}")
     else:

@@ -47,6 +47,22 @@ pub(crate) fn encode(id: &str) -> Result<String> {
     Ok(encoded)
 }
 
+/// The lock of the session `id` in the database `file`: one for whoever opens the file, as a session of a
+/// folder or as a container. Beside the file if that is named after the session, else in a folder of its own.
+pub(crate) fn lock_path(file: &Path, id: &str) -> Result<PathBuf> {
+    let encoded = encode(id)?;
+    let is_own_file = file.file_name().is_some_and(|name| *name == *format!("{encoded}{SESSION}"));
+    if is_own_file {
+        return Ok(with_ending(file, LOCK));
+    }
+    Ok(locks_folder(file).join(encoded + LOCK))
+}
+
+/// Where the locks of the sessions are that the database `file` is not named after.
+pub(crate) fn locks_folder(file: &Path) -> PathBuf {
+    with_ending(file, ".locks")
+}
+
 /// The final name of the database file that is being made under this name, or of which this is a side file
 /// under that name; none if the name is not of that kind.
 pub(crate) fn target_of_draft(name: &str) -> Option<&str> {

@@ -126,6 +126,17 @@ pub(crate) fn file_at(path: &Path) -> Result<Option<fs::Metadata>> {
     }
 }
 
+/// Refuses a symbolic link that leads nowhere: what is made through it would have its locks beside the link,
+/// and another writer beside what it leads to.
+pub(crate) fn refuse_dangling(path: &Path) -> Result<()> {
+    if fs::metadata(path).is_err() && file_at(path)?.is_some_and(|there| there.is_symlink()) {
+        return Err(Error::new(ErrorKind::InvalidArgument, "is a symbolic link that leads nowhere")
+            .with_path(path)
+            .with_hint("make what it leads to available, or remove it"));
+    }
+    Ok(())
+}
+
 /// Whether both paths lead to one file.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     match (fs::canonicalize(one), fs::canonicalize(other)) {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::gate::{Gate, Inside};
 use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7};
 use crate::model::json::MAX_PAYLOAD;
 use crate::process::Process;
@@ -207,12 +208,14 @@ impl<'a> From<&'a SessionMetadata> for SessionRef<'a> {
     }
 }
 
-/// A place where sessions are kept. Cheap to clone; clones share it.
+/// A place where sessions are kept. Cheap to clone; clones share it, and are closed together.
 #[derive(Clone)]
 pub struct Repository {
     backend: Arc<dyn Backend>,
     uri: Arc<str>,
     options: Arc<RepositoryOptions>,
+    /// Closing waits for what was admitted: nothing is made or opened behind it.
+    gate: Arc<Gate>,
     process: Process,
 }
 
@@ -248,7 +251,7 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
         "jsonl" => Arc::new(jsonl::JsonlRepository::new(path, Arc::clone(&options))?),
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
-    Ok(Repository { backend, uri: uri.into(), options, process: Process::current() })
+    Ok(Repository { backend, uri: uri.into(), options, gate: Arc::default(), process: Process::current() })
 }
 
 impl Repository {
@@ -262,14 +265,22 @@ impl Repository {
         &self.options
     }
 
-    /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value.
-    ///
-    /// # Errors
-    /// [`SessionExists`](ErrorKind::SessionExists); [`InvalidId`](ErrorKind::InvalidId) for an id that is
-    /// empty, holds U+0000, or is too long for a file name.
-    pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+    fn admitted(&self, ctx: &Context) -> Result<Inside<'_>> {
         self.process.check()?;
         ctx.check()?;
+        self.gate.enter().ok_or_else(|| {
+            Error::new(ErrorKind::Closed, "the repository is closed").with_hint("open the repository again")
+        })
+    }
+
+    /// Makes a session, open for writing. It holds nothing but its metadata: no branch, no value. Once `ctx`
+    /// made it fail, there is no such session.
+    ///
+    /// # Errors
+    /// [`Closed`](ErrorKind::Closed) after [`close`](Self::close), as everything here; [`SessionExists`](ErrorKind::SessionExists); [`InvalidId`](ErrorKind::InvalidId) for an id that is
+    /// empty, holds U+0000, or is too long for a file name.
+    pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        let _admitted = self.admitted(ctx)?;
         for id in [&options.id, &options.parent_session_id].into_iter().flatten() {
             crate::model::id::check_id(id)?;
         }
@@ -304,8 +315,7 @@ impl Repository {
         options: &OpenOptions,
         ctx: &Context,
     ) -> Result<Session> {
-        self.process.check()?;
-        ctx.check()?;
+        let _admitted = self.admitted(ctx)?;
         let session = session.into();
         crate::model::id::check_id(session.id)?;
         let span =
@@ -319,8 +329,7 @@ impl Repository {
     /// # Errors
     /// [`Io`](ErrorKind::Io) if the place itself cannot be read.
     pub fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
-        self.process.check()?;
-        ctx.check()?;
+        let _admitted = self.admitted(ctx)?;
         let mut listed = self.backend.list(options, ctx)?;
         listed.sort_by(|a, b| {
             let key = |listing: &SessionListing| {
@@ -344,27 +353,34 @@ impl Repository {
     /// [`SessionBusy`](ErrorKind::SessionBusy), [`UnknownSession`](ErrorKind::UnknownSession),
     /// [`AmbiguousSession`](ErrorKind::AmbiguousSession); what is no session is never deleted.
     pub fn delete<'a>(&self, session: impl Into<SessionRef<'a>>, ctx: &Context) -> Result<()> {
-        self.process.check()?;
-        ctx.check()?;
+        let _admitted = self.admitted(ctx)?;
         let session = session.into();
         crate::model::id::check_id(session.id)?;
         self.backend.delete(session.id, session.path, ctx)
     }
 
-    /// Closes every session that was opened through it, and waits for all.
+    /// Closes the repository: refuses to make, open, list and delete sessions from now on, waits for the calls
+    /// that do, and closes every session that was opened through it. Idempotent.
     ///
     /// # Errors
-    /// The first of the errors of closing; its message counts and names the others.
+    /// The first of the errors of closing; its message counts and names the others. After
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) or [`Cancelled`](ErrorKind::Cancelled) it is to be
+    /// closed again; what could be closed at once is.
     pub fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
-        let mut errors = self.backend.close(ctx).into_iter();
+        self.gate.shut();
+        let drained = self.gate.drain(ctx).err().map(|error| {
+            Error::new(error.kind(), format!("calls of the repository had not ended: {}", error.message()))
+                .with_hint("it takes no new work; close it again to finish")
+        });
+        let mut errors = drained.into_iter().chain(self.backend.close(ctx));
         let Some(first) = errors.next() else { return Ok(()) };
         let others: Vec<String> = errors.map(|error| error.to_string()).collect();
         if others.is_empty() {
             return Err(first);
         }
         let message = format!("{} (and {} more: {})", first.message(), others.len(), others.join("; "));
-        Err(Error::new(first.kind(), message).with_source(first))
+        Err(first.with_message(message))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::context::Context;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::Legacy;
 use crate::model::id::IdGenerator;
 use crate::model::write::{CommitResult, Write};
@@ -61,8 +61,9 @@ pub(crate) trait Backend: Send + Sync {
 /// What is released when a session closes or is dropped: its lock, its place among the open ones.
 pub(crate) type Lease = Box<dyn Send + Sync>;
 
-/// What closes after storage and before the lease is released. Only dropped when the session is.
-pub(crate) type Finish = Box<dyn FnOnce() -> Result<()> + Send>;
+/// What closes after storage and before the lease is released; idempotent, and none of several callers returns
+/// before it is done. Only dropped when the session is.
+pub(crate) type Finish = Box<dyn Fn(&Context) -> Result<()> + Send + Sync>;
 
 /// A session of this process over its storage.
 pub(crate) struct LocalSession {
@@ -71,7 +72,7 @@ pub(crate) struct LocalSession {
     storage: Option<Box<dyn Storage>>,
     line: Line,
     closed: AtomicBool,
-    finish: Mutex<Option<Finish>>,
+    finish: Option<Finish>,
     lease: Mutex<Option<Lease>>,
     process: Process,
     legacy: OnceLock<Legacy>,
@@ -91,7 +92,7 @@ impl LocalSession {
             storage: Some(storage),
             line: Line::default(),
             closed: AtomicBool::new(false),
-            finish: Mutex::new(None),
+            finish: None,
             lease: Mutex::new(lease),
             process: Process::current(),
             legacy: legacy.map(OnceLock::from).unwrap_or_default(),
@@ -99,9 +100,21 @@ impl LocalSession {
     }
 
     /// The same session, which does this too when it closes.
-    pub(crate) fn finishing_with(self, finish: Finish) -> Self {
-        *lock(&self.finish) = Some(finish);
+    pub(crate) fn finishing_with(mut self, finish: Finish) -> Self {
+        self.finish = Some(finish);
         self
+    }
+
+    /// The error of a close that was given up.
+    fn is_closing(&self, error: Error) -> Error {
+        let message = match error.kind() {
+            ErrorKind::DeadlineExceeded => "the call's deadline passed before the session was closed",
+            ErrorKind::Cancelled => "the call's context was cancelled before the session was closed",
+            _ => return error,
+        };
+        Error::new(error.kind(), message)
+            .with_id(&self.metadata.id)
+            .with_hint("it takes no new work and is still locked; close it again to finish")
     }
 
     fn open_storage(&self) -> Result<&dyn Storage> {
@@ -111,6 +124,11 @@ impl LocalSession {
             _ => Err(crate::storage::closed()),
         }
     }
+}
+
+/// Whether closing was given up before its end.
+fn gave_up(closed: &Result<()>) -> bool {
+    matches!(closed, Err(error) if error.kind() == ErrorKind::DeadlineExceeded || error.kind() == ErrorKind::Cancelled)
 }
 
 impl Backend for LocalSession {
@@ -184,17 +202,22 @@ impl Backend for LocalSession {
 
     fn close(&self, ctx: &Context) -> Result<()> {
         self.process.check()?;
-        self.line.seal(ctx)?;
-        // Held until the lease is released: of two closes neither returns before that.
-        let mut lease = lock(&self.lease);
-        if self.closed.swap(true, Ordering::AcqRel) {
-            return Ok(());
+        self.line.seal(ctx).map_err(|error| self.is_closing(error))?;
+        // Nothing is locked while this waits: several may, each as long as it can, and all do the same.
+        let mut closed = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
+        if let Some(finish) = &self.finish
+            && !gave_up(&closed)
+        {
+            closed = closed.and(finish(ctx));
         }
-        let stored = self.storage.as_ref().map_or(Ok(()), |storage| storage.close(ctx));
-        let finish = lock(&self.finish).take();
-        let finished = finish.map_or(Ok(()), |finish| finish());
+        if gave_up(&closed) {
+            return closed.map_err(|error| self.is_closing(error));
+        }
+        self.closed.store(true, Ordering::Release);
+        // Of two closes neither returns before the lease is released.
+        let mut lease = lock(&self.lease);
         drop(lease.take());
-        stored.and(finished)
+        closed
     }
 
     fn legacy(&self) -> Option<&Legacy> {
@@ -211,7 +234,7 @@ impl Drop for LocalSession {
         if self.process.check().is_err() {
             // In a forked child nothing may be released that belongs to the parent.
             std::mem::forget(self.storage.take());
-            std::mem::forget(lock(&self.finish).take());
+            std::mem::forget(self.finish.take());
             std::mem::forget(lock(&self.lease).take());
         }
     }

@@ -5,14 +5,15 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context as TaskContext, Poll, Wake, Waker};
-use std::thread::{Thread, ThreadId};
+use std::task::{Context as TaskContext, Poll, Waker};
+use std::thread::ThreadId;
 
 use crate::context::{Context, deadline_exceeded};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::lock;
+use crate::wait::wait;
 
 /// Names one scope of the line.
 pub(crate) type Ticket = u64;
@@ -109,7 +110,7 @@ impl Line {
     pub(crate) fn begin(&self, ctx: &Context) -> Result<Ticket> {
         ctx.check()?;
         let turn = self.turn(Waiting::Blocking)?;
-        block_on(turn.or_cancelled(ctx), ctx)?
+        wait(turn.or_cancelled(ctx), ctx)?
     }
 
     /// Waits for a turn. A deadline in `ctx` needs a tokio runtime with time enabled.
@@ -188,15 +189,10 @@ impl Line {
             refused.iter().for_each(|waiter| waiter.answer(Answer::Refused));
             closer
         };
-        let ended = async {
-            tokio_select(Answered(&closer), ctx.cancelled())
-                .await
-                .map_or_else(|| Err(cancelled()), |_| Ok(()))
-        };
-        let waited = block_on(ended, ctx);
+        let waited = wait(Answered(&closer), ctx);
         // Whoever gave up has left.
         lock(&self.state).closers.retain(|waiting| !Arc::ptr_eq(waiting, &closer));
-        waited?
+        waited.map(drop)
     }
 
     #[cfg(test)]
@@ -273,31 +269,6 @@ fn nested() -> Error {
         "a writer was called from inside a mutation of the same session and would wait for itself",
     )
     .with_hint("write through the mutation you hold, or end it first")
-}
-
-/// Runs `future` on the calling thread, which sleeps in between, until the deadline or the interrupt of `ctx`.
-fn block_on<F: Future>(future: F, ctx: &Context) -> Result<F::Output> {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut task = TaskContext::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
-            return Ok(output);
-        }
-        match ctx.sleep()? {
-            Some(longest) => std::thread::park_timeout(longest),
-            None => std::thread::park(),
-        }
-        if ctx.is_interrupted() {
-            return Err(cancelled());
-        }
-    }
 }
 
 #[cfg(test)]

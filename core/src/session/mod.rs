@@ -475,12 +475,13 @@ impl Session {
         Ok(self.0.storage()?.gaps().to_vec())
     }
 
-    /// Refuses new mutations, fails the waiting ones, waits for the begun one to end, then closes storage.
-    /// Idempotent. Afterwards every handle of this session fails with `Closed`.
+    /// Refuses new mutations and reads, fails the mutations that wait, waits for what has begun to end, then
+    /// closes storage. Idempotent. Afterwards every handle of this session fails with `Closed`.
     ///
     /// # Errors
-    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) or [`Cancelled`](ErrorKind::Cancelled) while the
-    /// begun mutation does not end (call again); [`NestedMutation`](ErrorKind::NestedMutation) from inside it.
+    /// [`DeadlineExceeded`](ErrorKind::DeadlineExceeded) or [`Cancelled`](ErrorKind::Cancelled) while a mutation,
+    /// read, query or backup does not end: the session takes no new work and keeps its lock until it is closed
+    /// again; [`NestedMutation`](ErrorKind::NestedMutation) from inside it.
     pub fn close(&self, ctx: &Context) -> Result<()> {
         self.0.close(ctx)
     }

@@ -94,7 +94,8 @@ pub(crate) trait Storage: Reads {
         &[]
     }
 
-    /// Refuses new work, drains admitted commits, releases. Idempotent.
+    /// Refuses new work, waits for what was admitted, releases. Idempotent: after `DeadlineExceeded` or
+    /// `Cancelled` it goes on when it is called again, and none of several callers returns before it is done.
     fn close(&self, ctx: &Context) -> Result<()>;
 }
 

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy;
 use crate::model::address::session_name;
 use crate::repository::file_name::{LOCK, with_ending};
-use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside};
+use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside, refuse_dangling};
 use crate::repository::lock::FileLock;
 use crate::repository::{
     Backend, CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
@@ -61,6 +61,7 @@ impl JsonlRepository {
         if fs::metadata(&root).is_ok_and(|there| !there.is_dir()) {
             return Err(wrong("is no folder"));
         }
+        refuse_dangling(&root)?;
         Ok(Self { root, files: Files::new(options) })
     }
 

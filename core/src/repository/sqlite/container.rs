@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repository::file_name::{LOCK, SESSION, encode, with_ending};
-use crate::repository::files::{PAUSE, file_at, is_same_file, lock_session, outside};
+use crate::repository::file_name::{LOCK, encode, lock_path, locks_folder, with_ending};
+use crate::repository::files::{PAUSE, file_at, is_same_file, outside};
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::sqlite::databases::{FileId, InUse};
+use crate::repository::sqlite::steadily::steadily;
 use crate::repository::sqlite::sweep::{Sweep, remove_drafts};
-use crate::repository::sqlite::{Shared, listing, steadily};
+use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -25,21 +26,19 @@ pub(crate) struct Container {
 
 impl Container {
     pub(crate) fn new(path: PathBuf) -> Self {
-        Self { locks: with_ending(&path, ".locks"), path, sweep: Sweep::of(LOCK) }
-    }
-
-    /// The lock of a session. In a session's own file, opened as a container, it is the one beside the file:
-    /// whoever opens the folder takes that.
-    fn lock_path(&self, id: &str) -> Result<PathBuf> {
-        let encoded = encode(id)?;
-        let is_own_file = self.path.file_name().is_some_and(|name| *name == *format!("{encoded}{SESSION}"));
-        if is_own_file {
-            return Ok(with_ending(&self.path, LOCK));
-        }
-        Ok(self.locks.join(encoded + LOCK))
+        Self { locks: locks_folder(&path), path, sweep: Sweep::of(LOCK) }
     }
 
     fn file(&self) -> Result<Option<FileId>> {
+        // Links were followed once, when the repository was opened: the locks lie beside what they led to.
+        if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
+            return Err(Error::new(
+                ErrorKind::FileChanged,
+                "became a symbolic link after the repository was opened",
+            )
+            .with_path(&self.path)
+            .with_hint("open the repository again"));
+        }
         let there = match std::fs::metadata(&self.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             looked => looked.map_err(|error| Error::io("cannot look at", error).with_path(&self.path))?,
@@ -60,7 +59,7 @@ impl Container {
         metadata: SessionMetadata,
         ctx: &Context,
     ) -> Result<Session> {
-        let lock_path = self.lock_path(&metadata.id)?;
+        let lock_path = lock_path(&self.path, &metadata.id)?;
         let file = self.make(shared, ctx)?;
         shared.files.make_folder(&self.locks)?;
         self.sweep.run_with(&self.locks, || {
@@ -76,7 +75,11 @@ impl Container {
             .reserve(&metadata.id, &lock_path, exists, ctx)
             .and_then(|lock| in_use.database().insert_session(&metadata, ctx).map(|()| lock));
         match inserted {
-            Ok(lock) => shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx),
+            Ok(lock) => {
+                // It is there now: whoever gives up from here on would leave it behind.
+                let ctx = &Context::background();
+                shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx)
+            }
             Err(error) => in_use.close().and(Err(error)),
         }
     }
@@ -88,11 +91,6 @@ impl Container {
             ctx.check()?;
             if let Some(file) = self.file()? {
                 return Ok(file);
-            }
-            if file_at(&self.path)?.is_some_and(|there| there.is_symlink()) {
-                return Err(Error::new(ErrorKind::NotASession, "is a symbolic link that leads nowhere")
-                    .with_path(&self.path)
-                    .with_hint("make what it leads to available, or remove it"));
             }
             if let Some(folder) = self.path.parent() {
                 shared.files.make_folder(folder)?;
@@ -124,13 +122,13 @@ impl Container {
         mode: OpenMode,
         ctx: &Context,
     ) -> Result<Session> {
-        let lock_path = self.lock_path(id)?;
+        encode(id)?;
         self.check_path(path)?;
         match mode {
             OpenMode::ReadOnly => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
             OpenMode::ReadWrite => {
                 self.check_known(shared, id, ctx)?;
-                let lock = self.lock(shared, id, &lock_path)?;
+                let lock = shared.lock(&self.path, id)?;
                 self.open_here(shared, id, Some(lock), ctx)
             }
         }
@@ -167,11 +165,6 @@ impl Container {
         stored.map(drop).ok_or_else(|| self.unknown(id))
     }
 
-    fn lock(&self, shared: &Shared, id: &str, lock_path: &Path) -> Result<FileLock> {
-        shared.files.make_folder(&self.locks)?;
-        lock_session(id, lock_path)
-    }
-
     /// The database that is at our path now.
     fn in_use(&self, shared: &Shared, id: &str, mode: OpenMode, ctx: &Context) -> Result<InUse> {
         let file = self.file()?.ok_or_else(|| self.unknown(id))?;
@@ -194,10 +187,10 @@ impl Container {
     }
 
     pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
-        let lock_path = self.lock_path(id)?;
+        encode(id)?;
         self.check_path(path)?;
         self.check_known(shared, id, ctx)?;
-        let _lock = self.lock(shared, id, &lock_path)?;
+        let _lock = shared.lock(&self.path, id)?;
         let in_use = self.in_use(shared, id, OpenMode::ReadWrite, ctx)?;
         let deleted = in_use.database().delete_session(id, ctx);
         let closed = in_use.close();

@@ -6,6 +6,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::context::Context;
 use crate::error::Result;
 use crate::process::Process;
 use crate::repository::OpenMode;
@@ -69,6 +70,9 @@ impl Databases {
     }
 
     /// The database of that file, opened with `open` unless it is open already.
+    ///
+    /// # Errors
+    /// `StorageFault`, `ForeignSqlite` for one that takes no more commits, as long as others use it.
     pub(crate) fn obtain(
         self: &Arc<Self>,
         file: FileId,
@@ -80,9 +84,10 @@ impl Databases {
             databases: Arc::clone(self),
             key,
             database: database.clone(),
-            is_counted: true,
+            share: Mutex::new(Share::Counted),
         };
         if let Some(entry) = self.entries().get_mut(&key) {
+            entry.database.check_latch()?;
             entry.users += 1;
             return Ok(in_use(&entry.database));
         }
@@ -117,7 +122,18 @@ pub(crate) struct InUse {
     databases: Arc<Databases>,
     key: (FileId, Way),
     database: Database,
-    is_counted: bool,
+    share: Mutex<Share>,
+}
+
+/// What a use has to do at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Share {
+    /// It counts as one of the users.
+    Counted,
+    /// It was the last one: it closes the database.
+    Last,
+    /// Nothing.
+    Given,
 }
 
 impl InUse {
@@ -125,23 +141,34 @@ impl InUse {
         &self.database
     }
 
-    pub(crate) fn close(mut self) -> Result<()> {
-        if self.release() { self.database.close() } else { Ok(()) }
+    pub(crate) fn close(self) -> Result<()> {
+        self.close_within(&Context::background())
     }
 
-    /// Whether it was the last use.
-    fn release(&mut self) -> bool {
-        if !std::mem::replace(&mut self.is_counted, false) {
-            return false;
+    /// The same, as long as `ctx` lets it wait; after `DeadlineExceeded` or `Cancelled` it goes on when it
+    /// is called again.
+    pub(crate) fn close_within(&self, ctx: &Context) -> Result<()> {
+        match self.release() {
+            Share::Last => self.database.close_within(ctx),
+            _ => Ok(()),
         }
-        let mut entries = self.databases.entries();
-        let Some(entry) = entries.get_mut(&self.key) else { return false };
-        entry.users -= 1;
-        if entry.users > 0 {
-            return false;
+    }
+
+    /// Is no user any more.
+    fn release(&self) -> Share {
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        if *share == Share::Counted {
+            *share = Share::Given;
+            let mut entries = self.databases.entries();
+            if let Some(entry) = entries.get_mut(&self.key) {
+                entry.users -= 1;
+                if entry.users == 0 {
+                    entries.remove(&self.key);
+                    *share = Share::Last;
+                }
+            }
         }
-        entries.remove(&self.key);
-        true
+        *share
     }
 }
 

@@ -13,12 +13,13 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, encode, with_ending};
-use crate::repository::files::{file_at, is_same_file, lock_session, outside};
+use crate::repository::file_name::{SESSION, SIDE_FILES, encode, lock_path, locks_folder, with_ending};
+use crate::repository::files::{file_at, is_same_file, outside};
 use crate::repository::lock::FileLock;
 use crate::repository::sqlite::databases::FileId;
+use crate::repository::sqlite::steadily::steadily;
 use crate::repository::sqlite::sweep::Sweep;
-use crate::repository::sqlite::{Shared, listing, steadily};
+use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -67,9 +68,11 @@ impl Folder {
             return Err(session_exists(&metadata.id));
         }
         let exists = || Ok(file_at(&path)?.is_some());
-        let lock = shared.files.reserve(&metadata.id, &with_ending(&path, LOCK), exists, ctx)?;
+        let lock = shared.files.reserve(&metadata.id, &lock_path(&path, &metadata.id)?, exists, ctx)?;
         remove_side_files(&path)?;
         Database::create(&path, Some(&metadata), ctx)?;
+        // It is there now: whoever gives up from here on would leave it behind.
+        let ctx = &Context::background();
         let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
         let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
         let metadata = SessionMetadata { path: Some(path), ..metadata };
@@ -90,7 +93,7 @@ impl Folder {
             OpenMode::ReadWrite if session_file(&path)?.is_none() => {
                 return Err(unknown_session(id).with_path(&path));
             }
-            OpenMode::ReadWrite => lock_session(id, &with_ending(&path, LOCK))?,
+            OpenMode::ReadWrite => shared.lock(&path, id)?,
         };
         // Under the lock it is looked at again: it may be gone or replaced.
         self.open_at(shared, id, &path, Some(lock), ctx)
@@ -120,15 +123,20 @@ impl Folder {
 
     pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         let path = self.locate(shared, id, path, ctx)?;
-        let _lock = lock_session(id, &with_ending(&path, LOCK))?;
-        // Looked at again under the lock, as in `open`.
         let unknown = || unknown_session(id).with_path(&path);
+        session_file(&path)?.ok_or_else(unknown)?;
+        let lock = shared.lock(&path, id)?;
+        // Looked at again under the lock, as in `open`.
         let file = session_file(&path)?.ok_or_else(unknown)?;
-        // Only what is that session is deleted.
-        shared.look_at(&path, file, |database| database.session(id, ctx), ctx)?.ok_or_else(unknown)?;
+        // Only what is that session, and nothing else, is deleted.
+        if stored_in(shared, &path, file, &ListOptions::default(), ctx)?.metadata.id != id {
+            return Err(unknown());
+        }
         // The database first: its side files without it are nothing, it without them could be damaged.
         fs::remove_file(&path).map_err(|error| Error::io("cannot delete", error).with_path(&path))?;
         remove_side_files(&path)?;
+        drop(lock);
+        remove_locks_folder(&path)?;
         shared.files.sync_folder(&self.root)
     }
 
@@ -300,6 +308,17 @@ fn stored_in(
         )
         .with_path(path)
         .with_hint("open it as a repository of its own: sqlite:PATH with the path of this file")),
+    }
+}
+
+/// Removes the folder of a deleted file's locks, if it has one and nobody holds any.
+fn remove_locks_folder(path: &Path) -> Result<()> {
+    let folder = locks_folder(path);
+    match fs::remove_dir(&folder) {
+        Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+            Err(Error::io("cannot delete", error).with_path(folder))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 mod container;
 mod databases;
 mod folder;
+mod steadily;
 mod sweep;
 
 use std::fs;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::repository::files::{Files, PAUSE, file_at};
+use crate::repository::file_name::lock_path;
+use crate::repository::files::{Files, lock_session, refuse_dangling};
 use crate::repository::lock::FileLock;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
@@ -26,11 +28,10 @@ use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
 use container::Container;
 use databases::{Databases, FileId, InUse};
 use folder::Folder;
+use steadily::steadily;
 
 /// How the names of containers end that are not there yet.
 const CONTAINER_ENDINGS: [&str; 3] = [".sqlite", ".sqlite3", ".db"];
-/// How often a file is opened for reading that changes while it is opened.
-const ATTEMPTS: usize = 16;
 
 pub(crate) struct SqliteRepository {
     place: Place,
@@ -62,6 +63,7 @@ impl SqliteRepository {
             Ok(there) if there.is_file() => true,
             Ok(_) => return Err(wrong("is neither a folder nor a file".to_owned()).with_path(absolute)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                refuse_dangling(&absolute)?;
                 !path.ends_with('/') && CONTAINER_ENDINGS.iter().any(|ending| path.ends_with(ending))
             }
             Err(error) => return Err(Error::io("cannot look at", error).with_path(absolute)),
@@ -141,6 +143,15 @@ impl Shared {
         })
     }
 
+    /// Takes the lock on a session that is in `file`.
+    fn lock(&self, file: &Path, id: &str) -> Result<FileLock> {
+        let path = lock_path(file, id)?;
+        if let Some(folder) = path.parent() {
+            self.files.make_folder(folder)?;
+        }
+        lock_session(id, &path)
+    }
+
     fn open_database(&self, path: &Path, access: Access, ctx: &Context) -> Result<Database> {
         Database::open(path, access, self.files.options.durability, self.files.options.busy_timeout, ctx)
     }
@@ -192,26 +203,8 @@ impl Shared {
             lock.map(|lock| Box::new(lock) as _),
             None,
         );
-        Ok(self.files.admit(local.finishing_with(Box::new(move || in_use.close()))))
+        Ok(self.files.admit(local.finishing_with(Box::new(move |ctx| in_use.close_within(ctx)))))
     }
-}
-
-/// Runs `look`, which opens a file that others may be closing or deleting at this very moment: what lies
-/// beside it then goes between two of its steps. Run again, as long as the file is there.
-fn steadily<T>(path: &Path, look: impl Fn() -> Result<T>) -> Result<T> {
-    for _ in 0..ATTEMPTS {
-        match look() {
-            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::FileChanged) => {
-                if file_at(path)?.is_none() {
-                    return Err(Error::new(ErrorKind::UnknownSession, "the session was deleted meanwhile")
-                        .with_path(path));
-                }
-            }
-            looked => return looked,
-        }
-        std::thread::sleep(PAUSE);
-    }
-    look()
 }
 
 fn replaced(path: &Path) -> Error {

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::sync::Arc;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -84,10 +83,8 @@ impl JsonlStorage {
         if !self.writes() {
             return Err(read_only());
         }
+        let _admitted = self.gate.enter().ok_or_else(closed)?;
         let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
-        }
         self.compact_now(&mut self.lock_mut(), ctx)
     }
 

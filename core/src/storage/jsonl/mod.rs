@@ -12,6 +12,7 @@ mod tests;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::ops::Deref;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::gate::{Gate, Inside};
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::Clock;
 use crate::model::json::Json;
@@ -58,6 +60,8 @@ pub(crate) struct JsonlStorage {
     current: RwLock<Current>,
     /// Held by a commit from its checks to its end.
     committing: Mutex<()>,
+    /// Closing waits for what was admitted.
+    gate: Gate,
     closed: AtomicBool,
     /// The state of the file can no longer be proven.
     faulted: AtomicBool,
@@ -70,6 +74,20 @@ struct Current {
     file: Arc<File>,
     identity: Identity,
     state: State,
+}
+
+/// The file and what it holds, during one read.
+struct Reading<'a> {
+    current: RwLockReadGuard<'a, Current>,
+    _admitted: Inside<'a>,
+}
+
+impl Deref for Reading<'_> {
+    type Target = Current;
+
+    fn deref(&self) -> &Current {
+        &self.current
+    }
 }
 
 /// What must not change behind us: which file it is, and how long.
@@ -102,6 +120,7 @@ impl JsonlStorage {
             options,
             current: RwLock::new(current),
             committing: Mutex::new(()),
+            gate: Gate::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             gaps,
@@ -127,15 +146,13 @@ impl JsonlStorage {
     }
 
     /// The state to read from. A session that only reads follows the writer first.
-    fn read(&self, ctx: &Context) -> Result<RwLockReadGuard<'_, Current>> {
+    fn read(&self, ctx: &Context) -> Result<Reading<'_>> {
         ctx.check()?;
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
-        }
+        let admitted = self.gate.enter().ok_or_else(closed)?;
         if self.options.mode == OpenMode::ReadOnly && !self.options.salvage {
             self.follow()?;
         }
-        Ok(self.lock())
+        Ok(Reading { current: self.lock(), _admitted: admitted })
     }
 
     fn follow(&self) -> Result<()> {
@@ -352,10 +369,8 @@ impl Storage for JsonlStorage {
         if !self.writes() {
             return Err(read_only());
         }
+        let _admitted = self.gate.enter().ok_or_else(closed)?;
         let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.closed.load(Ordering::Acquire) {
-            return Err(closed());
-        }
         if self.faulted.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::StorageFault,
@@ -406,6 +421,8 @@ impl Storage for JsonlStorage {
     }
 
     fn close(&self, ctx: &Context) -> Result<()> {
+        self.gate.shut();
+        self.gate.drain(ctx)?;
         let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closed.swap(true, Ordering::AcqRel) || !self.writes() || self.faulted.load(Ordering::Acquire)
         {

@@ -183,3 +183,27 @@ fn a_damaged_line_is_passed_over_by_salvage_and_named() {
     assert_eq!(salvaged.commit(&[set("a", "1")], &ctx).unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
 }
+
+#[test]
+fn closing_waits_for_a_read_as_long_as_it_may_and_can_be_done_again() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let metadata = SessionMetadata {
+        id: "s".to_owned(),
+        created_at: 0,
+        storage_version: 1,
+        cwd: Some("/".to_owned()),
+        parent_session_id: None,
+        legacy_parent_session_path: None,
+        path: None,
+    };
+    fs::write(&path, header::Header::new(metadata).to_line()).unwrap();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let reading = storage.read(&ctx).unwrap();
+    let late = ctx.clone().with_timeout(std::time::Duration::from_millis(1));
+    assert_eq!(storage.close(&late).unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(storage.stats(&ctx).unwrap_err().kind(), ErrorKind::Closed);
+    drop(reading);
+    storage.close(&late).unwrap();
+}

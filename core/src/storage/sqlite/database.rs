@@ -3,9 +3,12 @@
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 use super::Access;
 use super::connection::{Connection, Purpose, Transaction};
@@ -17,6 +20,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::Durability;
 use crate::sync::lock;
+use crate::wait::wait;
 
 /// How many reading connections wait for the next read.
 const IDLE_READERS: usize = 4;
@@ -40,6 +44,8 @@ pub(super) struct Shared {
     busy_timeout: Duration,
     state: Mutex<State>,
     returned: Condvar,
+    /// Tells who closes that a connection came back.
+    idle: Notify,
     latch: AtomicU8,
 }
 
@@ -53,7 +59,10 @@ struct State {
     in_use: usize,
     /// How many wait for a connection to come back.
     waiting: usize,
+    /// Nothing new is begun.
     closed: bool,
+    /// The connections were closed.
+    released: bool,
 }
 
 /// How the file is read.
@@ -103,7 +112,16 @@ impl Database {
                 Access::Create | Access::Write => (mode, Some(connection), Vec::new()),
             }
         };
-        let state = State { mode, writer, idle, generation: 0, in_use: 0, waiting: 0, closed: false };
+        let state = State {
+            mode,
+            writer,
+            idle,
+            generation: 0,
+            in_use: 0,
+            waiting: 0,
+            closed: false,
+            released: false,
+        };
         let database = Database(Arc::new(Shared {
             path,
             access,
@@ -111,6 +129,7 @@ impl Database {
             busy_timeout,
             state: Mutex::new(state),
             returned: Condvar::new(),
+            idle: Notify::new(),
             latch: AtomicU8::new(0),
         }));
         if access != Access::Read {
@@ -181,6 +200,11 @@ impl Database {
         self.0.wait_for_writer(lock(&self.0.state), WhenLatched::Refuse, ctx)
     }
 
+    /// Refuses what can commit nothing any more.
+    pub(crate) fn check_latch(&self) -> Result<()> {
+        self.0.latched().map_or(Ok(()), |latch| Err(latch.error(&self.0.path)))
+    }
+
     /// Refuses commits from now on.
     pub(super) fn latch(&self, latch: Latch) -> Error {
         self.0.latch.store(latch as u8, Ordering::Release);
@@ -231,14 +255,28 @@ impl Database {
     /// Checkpoints and closes the connections, once those in use are back. Idempotent; everything else fails
     /// with `Closed` afterwards.
     pub(crate) fn close(&self) -> Result<()> {
+        self.close_within(&Context::background())
+    }
+
+    /// The same, waiting for the connections in use no longer than `ctx` lets it. After `DeadlineExceeded`
+    /// or `Cancelled` it is to be closed again.
+    pub(crate) fn close_within(&self, ctx: &Context) -> Result<()> {
+        lock(&self.0.state).closed = true;
+        let all_idle = async {
+            loop {
+                let mut idle = pin!(self.0.idle.notified());
+                // From here on none is missed.
+                idle.as_mut().enable();
+                if lock(&self.0.state).in_use == 0 {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        wait(all_idle, ctx)?;
         let mut state = lock(&self.0.state);
-        if std::mem::replace(&mut state.closed, true) {
+        if std::mem::replace(&mut state.released, true) {
             return Ok(());
-        }
-        while state.in_use > 0 {
-            state.waiting += 1;
-            state = self.0.returned.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
         }
         let checkpoints = self.0.latched().is_none();
         self.0.close_all(&mut state, checkpoints)
@@ -394,7 +432,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let mut state = lock(&self.state);
-        if !state.closed {
+        if !state.released {
             // Like after a crash: whatever goes wrong here, the next open reads the WAL.
             let state: &mut State = &mut state;
             let (readers, writer) = (std::mem::take(&mut state.idle), state.writer.take());
@@ -494,10 +532,13 @@ impl Drop for Lease<'_> {
             drop(connection);
         }
         // Waking costs a system call, and mostly nobody waits.
-        let is_awaited = state.waiting > 0;
+        let (is_awaited, is_closing) = (state.waiting > 0, state.closed);
         drop(state);
         if is_awaited {
             self.shared.returned.notify_all();
+        }
+        if is_closing {
+            self.shared.idle.notify_waiters();
         }
     }
 }

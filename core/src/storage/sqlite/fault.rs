@@ -101,14 +101,18 @@ impl Latch {
                 ErrorKind::StorageFault,
                 "an earlier commit failed and may or may not have reached the disk",
             )
-            .with_hint("reopen the session: it then shows what is there"),
+            .with_hint(
+                "close every session of this file that is open in this process, then open the session again: it \
+                 shows what is there",
+            ),
             Self::Foreign => Error::new(
                 ErrorKind::ForeignSqlite,
                 "another SQLite library in this process removed the database's write-ahead log",
             )
             .with_hint(
                 "open session files in this process through this library only; commits since then may be \
-                 lost: look at the session from another process before reopening it here",
+                 lost: look at the session from another process, then close every session of this file that \
+                 is open here before opening one again",
             ),
         }
         .with_path(path)

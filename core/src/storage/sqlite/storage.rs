@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex};
 
 use super::connection::Connection;
 use super::database::Database;
@@ -13,6 +13,7 @@ use super::write::{Memory, Totals, Writing};
 use super::{backup, query};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::gate::{Gate, Inside};
 use crate::model::address::reserved;
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::Clock;
@@ -35,8 +36,8 @@ pub(crate) struct SqliteStorage {
     mode: OpenMode,
     memory: Mutex<Memory>,
     tips: Tips,
-    /// Held for reading by every commit: closing waits for those that were admitted.
-    closed: RwLock<bool>,
+    /// Closing waits for what was admitted.
+    gate: Gate,
 }
 
 /// Tips that this storage committed, so that an append need not read the one it just wrote.
@@ -109,13 +110,12 @@ impl SqliteStorage {
             mode,
             memory: Mutex::default(),
             tips: Tips::default(),
-            closed: RwLock::new(false),
+            gate: Gate::default(),
         })
     }
 
-    fn admitted(&self) -> Result<RwLockReadGuard<'_, bool>> {
-        let is_closed = self.closed.read().unwrap_or_else(PoisonError::into_inner);
-        if *is_closed { Err(closed()) } else { Ok(is_closed) }
+    fn admitted(&self) -> Result<Inside<'_>> {
+        self.gate.enter().ok_or_else(closed)
     }
 
     /// One statement that reads a few rows.
@@ -278,8 +278,8 @@ impl Storage for SqliteStorage {
         backup::run(&self.database, self.sid, path, ctx)
     }
 
-    fn close(&self, _ctx: &Context) -> Result<()> {
-        *self.closed.write().unwrap_or_else(PoisonError::into_inner) = true;
-        Ok(())
+    fn close(&self, ctx: &Context) -> Result<()> {
+        self.gate.shut();
+        self.gate.drain(ctx)
     }
 }

@@ -174,7 +174,7 @@ fn stored(row: &Row<'_>) -> Option<StoredSession> {
         },
         modified_at: row.integer(8)?,
         name: None,
-        message_count: row.integer(10)?.max(0).cast_unsigned(),
+        message_count: u64::try_from(row.integer(10)?).ok()?,
     })
 }
 

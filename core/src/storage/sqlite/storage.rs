@@ -161,7 +161,11 @@ impl SqliteStorage {
             stats: commit::stats_after(&before.stats, writes),
         };
         if !writes.is_empty() {
-            writing.apply(writes, first_seq, timestamp)?;
+            if let Err(error) = writing.apply(writes, first_seq, timestamp) {
+                // Rows of somebody without its lock may have been in the way.
+                let now = view.session(&self.id)?.next_seq;
+                return Err(if now == first_seq { error } else { file_changed(writer.path()) });
+            }
             if !writing.finish(&before, &after, timestamp)? {
                 // Gone, or else written by somebody without its lock. The next commit looks again.
                 view.session(&self.id)?;

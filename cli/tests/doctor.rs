@@ -120,6 +120,8 @@ fn a_damaged_database_file_is_one_finding_for_all_its_sessions() {
         assert!(finding["path"].as_str().unwrap().ends_with("all.db"), "{finding}");
         assert!(finding["hint"].is_string() && finding.get("session").is_none(), "{finding}");
     }
+    let text = pisession(&["doctor", &uri]).out;
+    assert_eq!(text.matches("hint: copy the file first").count(), 1, "{text}");
     let alone = pisession(&["doctor", &format!("{uri}#s"), "--json"]).json();
     let count = alone["findings"].as_array().unwrap().iter().filter(|f| f["kind"] == "damaged_file").count();
     assert_eq!(count, about_the_file.len(), "the file was looked at twice");

@@ -194,7 +194,7 @@ impl Report {
         if out.is_json() {
             return out.object(self);
         }
-        for finding in &self.findings {
+        for (at, finding) in self.findings.iter().enumerate() {
             let kind = out.paint(Role::Problem, &padded(finding.kind, 18));
             let mut line = format!("{kind} {}", clean_line(&finding.message, 400));
             let session = finding.session.as_deref().filter(|_| self.sessions > 1);
@@ -208,7 +208,9 @@ impl Report {
                 line.push_str(&out.paint(Role::Faint, &format!(" line {number}")));
             }
             out.line(line.trim_end())?;
-            if let Some(hint) = &finding.hint {
+            // A damaged file has many findings and one way out.
+            let next = self.findings.get(at + 1).and_then(|next| next.hint.as_ref());
+            if let Some(hint) = finding.hint.as_ref().filter(|hint| next != Some(*hint)) {
                 out.line(&out.paint(Role::Faint, &format!("  hint: {}", clean_line(hint, 400))))?;
             }
         }

@@ -27,8 +27,8 @@ ln -s libpisession.so "demo/lib/$soname"
 show gcc -Wall -Wextra -Iinclude examples/c/notebook.c -o demo/notebook -Ldemo/lib -lpisession
 
 say "Importing $file into demo/sessions; the file itself is only read"
-# Exit code 1 means: imported, with warnings.
-show pisession import "$file" --into sqlite:demo/sessions || [ $? -eq 1 ]
+# Files of users are often damaged: what can be read is taken. Exit code 1 means: imported, with warnings.
+show pisession import "$file" --into sqlite:demo/sessions --salvage || [ $? -eq 1 ]
 
 say "The session that came of it, as a tree"
 id=$(pisession ls sqlite:demo/sessions --json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -n 1)

@@ -88,8 +88,10 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let asks_json =
         std::env::args_os().skip(1).take_while(|argument| argument != "--").any(|a| a == "--json");
     if error.use_stderr() && asks_json {
-        let message = error.render().to_string();
-        let message = message.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        // Up to the empty line before the usage: which arguments are meant stands on lines of their own.
+        let text = error.render().to_string();
+        let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let message = lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned();
         return Failure::usage(message, "see pisession --help").report(true);
     }
     // A reader that is gone has no use for the help.

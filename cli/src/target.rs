@@ -12,8 +12,8 @@ use pisession::{
 use crate::failure::Failure;
 
 const SCHEMES: [&str; 6] = ["memory:", "jsonl:", "sqlite:", "unix:", "tcp:", "stdio:"];
-const SESSION_HINT: &str =
-    "name a session as URI#ID (pisession ls URI shows the ids) or by the path of its file";
+const SESSION_HINT: &str = "name a session as URI#ID, with the URI jsonl:PATH or sqlite:PATH (pisession ls URI shows the ids), or by the \
+     path of its file";
 
 /// What an argument names. A file whose name begins like a URI is written `./sqlite:name`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +56,29 @@ pub(crate) struct Opened {
 
 /// The repository `uri`.
 pub(crate) fn repository(uri: &str) -> Result<Repository, Failure> {
-    open_repository(uri, Default::default()).map_err(|error| match error.kind() {
+    open_repository(uri, Default::default()).map_err(failure)
+}
+
+/// The failure of opening what an argument names.
+pub(crate) fn failure(error: Error) -> Failure {
+    match error.kind() {
         ErrorKind::InvalidArgument => Failure::Usage(error),
         _ => Failure::Error(error),
+    }
+}
+
+/// The session `id` of the repository `uri`, for reading.
+pub(crate) fn in_repository(
+    repository: &Repository,
+    uri: &str,
+    id: &str,
+    ctx: &Context,
+) -> pisession::Result<Session> {
+    repository.open_read_only(id, ctx).map_err(|error| match error.kind() {
+        ErrorKind::AmbiguousSession => error.with_hint(format!(
+            "name the session by the path of its file; pisession doctor {uri} names the files"
+        )),
+        _ => error,
     })
 }
 
@@ -88,12 +108,12 @@ pub(crate) fn opened(argument: &str, ctx: &Context) -> Result<Opened, Failure> {
         }
         Target::Session { uri, id } => {
             let repository = existing_repository(&uri)?;
-            let session = repository.open_read_only(&id, ctx)?;
+            let session = in_repository(&repository, &uri, &id, ctx)?;
             let format = kept_as(&uri, &session);
             let modified_at = modified_at(session.metadata().path.as_deref());
             Ok(Opened { session, format, modified_at, _repository: Some(repository) })
         }
-        Target::File(path) => Ok(file(&path, ctx)?),
+        Target::File(path) => file(&path, ctx).map_err(failure),
     }
 }
 
@@ -108,10 +128,29 @@ pub(crate) fn file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
 
 fn is_sqlite(path: &Path) -> pisession::Result<bool> {
     let failed = |what: &str, error| Error::io(what, error).with_path(path);
-    let file = File::open(path).map_err(|error| {
+    let not_opened = |error| {
         failed("cannot open the session file", error)
             .with_hint("name a file that is there, or a session as URI#ID, for example sqlite:sessions#ID")
-    })?;
+    };
+    // Looked at before it is opened: opening a pipe would wait for its writer.
+    let there = std::fs::metadata(path).map_err(not_opened)?;
+    if there.is_dir() {
+        let folder = path.display();
+        return Err(Error::new(ErrorKind::InvalidArgument, "the path names a folder and no session file")
+            .with_path(path)
+            .with_hint(format!(
+                "a folder of sessions is a repository: try pisession ls jsonl:{folder} or pisession ls \
+                 sqlite:{folder}"
+            )));
+    }
+    if !there.is_file() {
+        return Err(Error::new(
+            ErrorKind::NotASession,
+            "a session is kept in a regular file, and this is none",
+        )
+        .with_path(path));
+    }
+    let file = File::open(path).map_err(not_opened)?;
     let mut head = Vec::new();
     file.take(16).read_to_end(&mut head).map_err(|error| failed("cannot read the session file", error))?;
     Ok(head == b"SQLite format 3\0")

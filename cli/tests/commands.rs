@@ -250,3 +250,94 @@ fn help_shows_examples() {
     }
     assert!(pisession(&["--version"]).fine().starts_with("pisession "));
 }
+
+#[test]
+fn a_pipe_is_refused_at_once() {
+    let place = Place::new();
+    let pipe = place.folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let pipe = pipe.to_str().unwrap();
+    for (command, code) in [("info", 3), ("doctor", 1)] {
+        // Opening it would wait for a writer that never comes.
+        let mut child = support::command(&[command, pipe]).spawn().unwrap();
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let ended = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break Some(status);
+            }
+            if std::time::Instant::now() > until {
+                child.kill().unwrap();
+                break None;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(ended.and_then(|status| status.code()), Some(code), "{command}");
+    }
+}
+
+#[test]
+fn a_folder_is_named_as_a_repository() {
+    let place = Place::new();
+    let folder = place.folder.path().to_str().unwrap();
+    for command in ["info", "doctor"] {
+        let run = pisession(&[command, folder, "--json"]);
+        assert_eq!(run.code, 2, "{command}: {}", run.err);
+        let hint = run.json_error()["hint"].as_str().unwrap().to_owned();
+        assert!(hint.contains(&format!("pisession ls jsonl:{folder}")), "{hint}");
+        assert!(hint.contains(&format!("sqlite:{folder}")), "{hint}");
+    }
+}
+
+#[test]
+fn ls_of_a_session_says_what_to_write() {
+    let place = Place::new();
+    let (_session, name) = place.session("s");
+    let run = pisession(&["ls", &name, "--json"]);
+    assert_eq!(run.code, 2);
+    assert!(
+        run.json_error()["message"].as_str().unwrap().contains("names a session, and ls takes a repository")
+    );
+    assert!(run.json_error()["hint"].as_str().unwrap().contains(&format!("pisession ls {}", place.uri)));
+}
+
+#[test]
+fn an_unreadable_file_is_listed_without_a_format_that_nobody_knows() {
+    let place = Place::new();
+    place.file("bad.jsonl", "hello\n");
+    let uri = format!("jsonl:{}", place.folder.path().display());
+    let listed = pisession(&["ls", &uri, "--json"]).json_lines();
+    assert_eq!((listed.len(), &listed[0]["format"]), (1, &"unknown".into()));
+}
+
+#[test]
+fn usage_errors_in_json_name_the_argument() {
+    let run = pisession(&["import", "--json"]);
+    assert_eq!(run.code, 2);
+    let message = run.json_error()["message"].as_str().unwrap().to_owned();
+    assert!(message.contains("--into <URI>") && message.contains("<FILE>"), "{message}");
+    let run = pisession(&["log", "x", "--limit", "many", "--json"]);
+    assert!(run.json_error()["message"].as_str().unwrap().contains("--limit"), "{}", run.err);
+}
+
+#[test]
+fn paths_of_repositories_that_lead_elsewhere_are_named_in_whole_sentences() {
+    let place = Place::new();
+    let file = place.file("file", "");
+    let run = pisession(&["ls", &format!("jsonl:{file}"), "--json"]);
+    let message = run.json_error()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("the path of a jsonl: repository"), "{message}");
+    let run = pisession(&["ls", "sqlite:/dev/null", "--json"]);
+    let message = run.json_error()["message"].as_str().unwrap().to_owned();
+    assert!(message.starts_with("the path of a sqlite: repository"), "{message}");
+}
+
+#[test]
+fn the_version_says_which_sqlite_is_inside_and_the_help_knows_every_kind_of_repository() {
+    let version = pisession(&["--version"]).fine();
+    assert!(version.contains(&format!("SQLite {}", pisession::sqlite_version())), "{version}");
+    let help = pisession(&["--help"]).fine();
+    assert!(help.contains("jsonl:PATH") && help.contains("format 4"), "{help}");
+    let hint = pisession(&["info", "sqlite:x", "--json"]).json_error()["hint"].as_str().unwrap().to_owned();
+    assert!(hint.contains("jsonl:PATH"), "{hint}");
+}

@@ -4,8 +4,8 @@
 
 mod support;
 
-use pisession::Write;
-use support::{Place, header, pisession, user};
+use pisession::{Context, CreateOptions, Write, open_repository};
+use support::{Place, header, pisession, sample, user};
 
 fn kinds(findings: &serde_json::Value) -> Vec<&str> {
     findings["findings"].as_array().unwrap().iter().map(|finding| finding["kind"].as_str().unwrap()).collect()
@@ -86,4 +86,118 @@ fn a_repository_is_looked_at_whole() {
     let mut found = kinds(&run.json()).into_iter().map(str::to_owned).collect::<Vec<_>>();
     found.sort();
     assert_eq!(found, ["label_of_nothing", "unreadable"]);
+}
+
+/// A container with two sessions, in which the last page of an index is none any more.
+fn damaged_container(place: &Place) -> String {
+    let path = place.folder.path().join("all.db");
+    let uri = format!("sqlite:{}", path.display());
+    let repository = open_repository(&uri, Default::default()).unwrap();
+    for id in ["s", "t"] {
+        let options = CreateOptions { id: Some(id.to_owned()), ..Default::default() };
+        repository.create(&options, &place.ctx).unwrap();
+    }
+    repository.close(&place.ctx).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let page = 4096;
+    let index = bytes.chunks(page).rposition(|page| page[0] == 10).unwrap();
+    bytes[index * page..(index + 1) * page].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
+    uri
+}
+
+#[test]
+fn a_damaged_database_file_is_one_finding_for_all_its_sessions() {
+    let place = Place::new();
+    let uri = damaged_container(&place);
+    let run = pisession(&["doctor", &uri, "--json"]);
+    let report = run.json();
+    assert_eq!((run.code, &report["sessions"]), (1, &2.into()), "{}", run.out);
+    let about_the_file: Vec<_> =
+        report["findings"].as_array().unwrap().iter().filter(|f| f["kind"] == "damaged_file").collect();
+    assert!(!about_the_file.is_empty(), "{}", run.out);
+    for finding in &about_the_file {
+        assert!(finding["path"].as_str().unwrap().ends_with("all.db"), "{finding}");
+        assert!(finding["hint"].is_string() && finding.get("session").is_none(), "{finding}");
+    }
+    let text = pisession(&["doctor", &uri]).out;
+    assert_eq!(text.matches("hint: copy the file first").count(), 1, "{text}");
+    let alone = pisession(&["doctor", &format!("{uri}#s"), "--json"]).json();
+    let count = alone["findings"].as_array().unwrap().iter().filter(|f| f["kind"] == "damaged_file").count();
+    assert_eq!(count, about_the_file.len(), "the file was looked at twice");
+}
+
+#[test]
+fn every_kind_of_target_takes_full() {
+    let place = Place::new();
+    let (session, name) = place.session("s");
+    place.append(&session, &[&user("a")]);
+    for target in [&sample(), &name, &place.uri] {
+        let out = pisession(&["doctor", target, "--full"]).fine();
+        assert_eq!(out, "1 session looked at, nothing found\n", "{target}");
+    }
+}
+
+/// A repository of JSON lines with a session `s`; the path of its file.
+fn lines(place: &Place) -> (String, String) {
+    let uri = format!("jsonl:{}", place.folder.path().join("lines").display());
+    let repository = open_repository(&uri, Default::default()).unwrap();
+    let options = CreateOptions { id: Some("s".to_owned()), ..Default::default() };
+    let session = repository.create(&options, &place.ctx).unwrap();
+    session.create_branch("main", None, &place.ctx).unwrap();
+    let path = session.metadata().path.clone().unwrap();
+    session.close(&Context::background()).unwrap();
+    (uri, path.to_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_torn_tail_is_a_finding_with_its_place() {
+    let place = Place::new();
+    let (uri, path) = lines(&place);
+    let mut bytes = std::fs::read(&path).unwrap();
+    let length = bytes.len();
+    bytes.extend(b"{\"kind");
+    std::fs::write(&path, &bytes).unwrap();
+    for target in [uri.clone(), format!("{uri}#s"), path.clone()] {
+        let run = pisession(&["doctor", &target, "--json"]);
+        assert_eq!((run.code, kinds(&run.json())), (1, vec!["torn_tail"]), "{target}");
+        let finding = &run.json()["findings"][0];
+        assert_eq!((&finding["line"], &finding["offset"]), (&3.into(), &length.into()));
+    }
+    let text = pisession(&["doctor", &path]);
+    assert!(text.out.contains(&format!("line 3, byte {length}\n  hint: ")), "{}", text.out);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+}
+
+#[test]
+fn two_files_of_one_session_are_named() {
+    let place = Place::new();
+    let (uri, path) = lines(&place);
+    let copy = std::path::Path::new(&path).with_file_name("copy.jsonl");
+    std::fs::copy(&path, &copy).unwrap();
+    let run = pisession(&["doctor", &uri, "--json"]);
+    assert_eq!((run.code, kinds(&run.json())), (1, vec!["same_id"]), "{}", run.out);
+    let message = run.json()["findings"][0]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(&path) && message.contains(copy.to_str().unwrap()), "{message}");
+    let info = pisession(&["info", &format!("{uri}#s"), "--json"]);
+    assert_eq!(info.json_error()["kind"], "AmbiguousSession");
+    let hint = info.json_error()["hint"].as_str().unwrap().to_owned();
+    assert!(hint.contains("the path of its file") && hint.contains("pisession doctor jsonl:"), "{hint}");
+    pisession(&["info", &path]).fine();
+}
+
+#[test]
+fn an_import_that_was_cut_off_is_found_with_the_way_on() {
+    let place = Place::new();
+    pisession(&["import", &sample(), "--into", &place.uri, "--id", "s"]).fine();
+    let session = place.repository.open("s", &place.ctx).unwrap();
+    let list = pisession::Address::new("pisession.legacy", "").unwrap();
+    session.append_list(&list, &pisession::Json::null(), &place.ctx).unwrap();
+    let run = pisession(&["doctor", &format!("{}#s", place.uri)]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.out.contains("unfinished_import  ") && run.out.contains("import the same file again"),
+        "{}",
+        run.out
+    );
 }

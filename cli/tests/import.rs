@@ -82,3 +82,42 @@ fn another_file_of_the_same_session_is_refused_with_a_way_out() {
     assert!(run.err.contains("--id"), "{}", run.err);
     pisession(&["import", &two, "--into", &place.uri, "--id", "other"]).fine();
 }
+
+#[test]
+fn many_warnings_are_counted_for_people_and_named_for_programs() {
+    let place = Place::new();
+    let text = header("d") + &message("a", "null") + &"{broken\n".repeat(50) + &message("b", "\"nowhere\"");
+    let damaged = place.file("damaged.jsonl", text);
+    let run = pisession(&["import", &damaged, "--into", &place.uri, "--salvage"]);
+    assert_eq!(run.code, 1);
+    assert_eq!(run.out.lines().count(), 22, "{}", run.out);
+    let last = format!("  and more: bad_line 30, missing_parent 1; pisession doctor {damaged} names all");
+    assert_eq!(run.out.lines().last().unwrap(), last);
+    let all = pisession(&["import", &damaged, "--into", &place.uri, "--salvage", "--json"]).json();
+    assert_eq!(all["imported"][0]["warnings"].as_array().unwrap().len(), 51);
+}
+
+#[test]
+fn importing_into_memory_makes_no_sense() {
+    let run = pisession(&["import", &sample(), "--into", "memory:", "--json"]);
+    assert_eq!((run.code, run.out.as_str()), (2, ""));
+    assert!(run.json_error()["hint"].as_str().unwrap().contains("jsonl:PATH"), "{}", run.err);
+}
+
+#[test]
+fn an_id_that_cannot_be_used_has_a_way_out() {
+    let place = Place::new();
+    let long = place.file("long.jsonl", header(&"x".repeat(300)) + &message("a", "null"));
+    let run = pisession(&["import", &long, "--into", &place.uri, "--json"]);
+    assert_eq!((run.code, &run.json_error()["kind"]), (3, &"InvalidId".into()), "{}", run.err);
+    assert!(run.json_error()["hint"].as_str().unwrap().contains("--id"), "{}", run.err);
+    pisession(&["import", &long, "--into", &place.uri, "--id", "short"]).fine();
+}
+
+#[test]
+fn the_demo_takes_a_damaged_file() {
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/demo.sh");
+    let demo = std::fs::read_to_string(demo).unwrap();
+    let line = demo.lines().find(|line| line.contains("pisession import")).expect("an import");
+    assert!(line.contains(" --salvage") && line.ends_with("|| [ $? -eq 1 ]"), "{line}");
+}

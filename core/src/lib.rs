@@ -82,7 +82,7 @@ pub use repository::{
 };
 pub use session::backend::SessionMetadata;
 pub use session::branch::{Branch, NewNode};
-pub use session::check::{Finding, FindingKind};
+pub use session::check::{CheckOptions, FileCheck, Finding, FindingKind};
 pub use session::entries::Entries;
 pub use session::mutation::{Mutation, Mutator};
 pub use session::reader::SessionReader;

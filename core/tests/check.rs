@@ -4,9 +4,13 @@
 
 mod support;
 
+use std::io::Write as _;
+use std::path::Path;
+
 use pisession::{
-    Address, Context, EntryQuery, EntryType, ErrorKind, FindingKind, Json, MAX_DEPTH, NewEntry, NewNode,
-    NewUsage, OpenMode, OpenOptions, Repository, Session, Write, open_repository,
+    Address, CheckOptions, Context, EntryQuery, EntryType, ErrorKind, FileCheck, FindingKind, Json,
+    MAX_DEPTH, NewEntry, NewNode, NewUsage, OpenMode, OpenOptions, Repository, Session, Write,
+    open_repository,
 };
 use support::on_every_session;
 
@@ -98,8 +102,19 @@ fn a_check_ends_with_its_context_and_with_the_session() {
     });
 }
 
+fn kinds_of_full(session: &Session) -> Vec<FindingKind> {
+    let options = CheckOptions { file: FileCheck::Full };
+    let findings = session.check_with(&options, &mut |_| (), &background()).unwrap();
+    findings.iter().map(|finding| finding.kind).collect()
+}
+
 /// A container with a session of three messages, changed by `sql` behind its back.
 fn damaged(sql: &str) -> (tempfile::TempDir, Repository, Session) {
+    damaged_by(|path| rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap())
+}
+
+/// A container with a session of three messages, changed by `damage` behind its back.
+fn damaged_by(damage: impl Fn(&Path)) -> (tempfile::TempDir, Repository, Session) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sessions.db");
     let uri = format!("sqlite:{}", path.display());
@@ -115,7 +130,7 @@ fn damaged(sql: &str) -> (tempfile::TempDir, Repository, Session) {
     session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &ctx).unwrap();
     session.close(&ctx).unwrap();
     repository.close(&ctx).unwrap();
-    rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    damage(&path);
     let repository = open_repository(&uri, Default::default()).unwrap();
     let session = repository
         .open_with("s", &OpenOptions { mode: OpenMode::ReadOnly, ..Default::default() }, &ctx)
@@ -163,9 +178,129 @@ fn a_session_may_have_many_lanes() {
     assert_eq!(found, [5, 7].map(|number| (FindingKind::IncompleteLane, lane(number))));
 }
 
+/// Changes entries in their table while the index of ids stays as it is.
+fn behind_the_index(change: &str) -> String {
+    format!(
+        "CREATE TEMP TABLE kept AS SELECT * FROM entry_row WHERE id = 'c';
+         DELETE FROM entry_row WHERE id = 'c' AND {is_taken_out};
+         PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = sql || ' WHERE sid < 0' WHERE name = 'entry_by_id';
+         PRAGMA writable_schema = RESET;
+         {change};
+         PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, ' WHERE sid < 0', '') WHERE name = 'entry_by_id';
+         PRAGMA writable_schema = RESET;",
+        is_taken_out = u8::from(change.starts_with("INSERT")),
+    )
+}
+
+#[test]
+fn an_entry_that_its_index_lacks_is_found_by_file_and_tip() {
+    let (_folder, _repository, session) =
+        damaged(&behind_the_index("INSERT INTO entry_row SELECT * FROM kept"));
+    assert!(session.get_entry("c", &background()).unwrap().is_none(), "the index has it");
+    assert_eq!(kinds(&session), [FindingKind::DamagedFile, FindingKind::TipOfNothing]);
+    let skip = CheckOptions { file: FileCheck::Skip };
+    let findings = session.check_with(&skip, &mut |_| (), &background()).unwrap();
+    assert_eq!(findings[0].message, "the tip of branch 'main' is there, but its id does not find it: 'c'");
+}
+
+#[test]
+fn an_index_that_says_something_else_than_its_table_is_found_by_a_full_check() {
+    let (_folder, _repository, session) =
+        damaged(&behind_the_index("UPDATE entry_row SET id = 'x' WHERE id = 'a'"));
+    assert!(!kinds(&session).contains(&FindingKind::DamagedFile));
+    assert!(kinds_of_full(&session).contains(&FindingKind::DamagedFile));
+}
+
+#[test]
+fn a_page_of_an_index_that_is_no_page_is_found_and_not_looked_for_when_skipped() {
+    let (_folder, _repository, session) = damaged_by(|path| {
+        let database = rusqlite::Connection::open(path).unwrap();
+        let number = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap() as usize;
+        // An index that no read of this session uses.
+        let page = number("SELECT rootpage FROM sqlite_schema WHERE name = 'entry_by_custom_type'");
+        let size = number("PRAGMA page_size");
+        drop(database);
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[(page - 1) * size..page * size].fill(0x5a);
+        std::fs::write(path, bytes).unwrap();
+    });
+    let findings = session.check(&mut |_| (), &background()).unwrap();
+    assert!(!findings.is_empty());
+    for finding in &findings {
+        assert_eq!(finding.kind.name(), "damaged_file", "{finding:?}");
+        assert!(finding.hint.is_some() && finding.message.starts_with("the database file: "), "{finding:?}");
+    }
+    let skip = CheckOptions { file: FileCheck::Skip };
+    assert!(session.check_with(&skip, &mut |_| (), &background()).unwrap().is_empty());
+}
+
+#[test]
+fn a_full_check_of_a_sound_session_finds_nothing() {
+    on_every_session(|session| {
+        fill(session);
+        assert_eq!(kinds_of_full(session), []);
+    });
+}
+
+#[test]
+fn a_torn_tail_is_named_with_its_place_until_a_commit_cuts_it_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let uri = format!("jsonl:{}", folder.path().display());
+    let ctx = background();
+    let repository = open_repository(&uri, Default::default()).unwrap();
+    let session = repository.create(&Default::default(), &ctx).unwrap();
+    session.create_branch("main", None, &ctx).unwrap();
+    let metadata = session.metadata().clone();
+    session.close(&ctx).unwrap();
+    let path = metadata.path.as_deref().unwrap();
+    let length = std::fs::metadata(path).unwrap().len();
+    let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
+    file.write_all(b"{\"kind\":").unwrap();
+    let reader = repository.open_read_only(&metadata, &ctx).unwrap();
+    let findings = reader.check(&mut |_| (), &ctx).unwrap();
+    let found: Vec<_> = findings.iter().map(|f| (f.kind.name(), f.line, f.offset)).collect();
+    assert_eq!(found, [("torn_tail", Some(3), Some(length))]);
+    let writer = repository.open(&metadata, &ctx).unwrap();
+    writer.set_name(Some("name"), &ctx).unwrap();
+    assert_eq!(kinds(&writer), []);
+    assert_eq!(kinds(&reader), []);
+}
+
+#[test]
+fn an_import_that_was_cut_off_is_named() {
+    on_every_session(|session| {
+        fill(session);
+        let list = Address::new("pisession.legacy", "").unwrap();
+        let append = |element: &str| {
+            session.append_list(&list, &Json::parse(element).unwrap(), &background()).unwrap();
+        };
+        append(r#"{"line":1,"text":"{}"}"#);
+        let findings = session.check(&mut |_| (), &background()).unwrap();
+        let found: Vec<_> = findings.iter().map(|finding| finding.kind.name()).collect();
+        assert_eq!(found, ["unfinished_import"]);
+        assert!(findings[0].hint.as_deref().unwrap().contains("import the same file again"));
+        append(r#"{"source":{"bytes":3,"sha256":"00"}}"#);
+        assert_eq!(kinds(session), []);
+    });
+}
+
+#[test]
+fn entries_that_no_branch_leads_to_are_named() {
+    on_every_session(|session| {
+        let entry = Write::Entry(NewEntry::message("a", None, &message("a")));
+        session.mutate(|mutator, ctx| mutator.commit(&[entry], ctx), &background()).unwrap();
+        assert_eq!(kinds(session), [FindingKind::NoBranch]);
+        session.create_branch("main", Some("a"), &background()).unwrap();
+        assert_eq!(kinds(session), []);
+    });
+}
+
 #[test]
 fn every_type_of_entry_is_checked_by_its_fields() {
     on_every_session(|session| {
+        session.create_branch("main", None, &background()).unwrap();
         let payloads = [
             (EntryType::Compaction, r#"{"summary":"s","retainedTail":[],"tokensBefore":1,"fromHook":false}"#),
             (EntryType::BranchSummary, r#"{"fromId":null,"summary":"s","fromHook":false}"#),

@@ -1,9 +1,13 @@
 //! `doctor`: names what is wrong with a session, a file, or every session of a repository. Repairs nothing.
 
-use std::path::Path;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pisession::{Context, Error, ErrorKind, Finding, ListOptions, Repository, Session};
+use pisession::{
+    CheckOptions, Context, Error, ErrorKind, FileCheck, Finding, FindingKind, ListOptions, Repository,
+    Session, SessionListing,
+};
 use serde::Serialize;
 
 use crate::failure::{Failure, Verdict, place};
@@ -15,26 +19,38 @@ use crate::target::{self, Target};
 /// Look for damage, and name it; never repair
 ///
 /// Opens the session, or each one of a repository, reads everything structural and names what it finds: what
-/// cannot be read, warnings of files of version 1 to 3, branch tips and labels of nothing, incomplete lanes.
+/// cannot be read, damage of the database file, a torn tail, warnings of files of version 1 to 3, branch tips and
+/// labels of nothing, incomplete lanes, imports that were cut off, files that hold one session twice.
 /// Exit code 0 if nothing was found, 1 if something was.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pisession doctor session.jsonl
-  pisession doctor sqlite:sessions
+  pisession doctor sqlite:sessions --full
   pisession doctor sqlite:sessions#ID --json | jq -r '.findings[].kind'
 
-With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"session\"?, \"id\"?, \"path\"?, \
-\"line\"?, \"offset\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
+With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"hint\"?, \"session\"?, \"id\"?, \
+\"path\"?, \"line\"?, \"offset\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
 pub(super) struct Doctor {
     /// A repository (URI), a session (URI#ID), or the path of a session file
     target: String,
+
+    /// Also hold the indexes of SQLite files against their tables
+    ///
+    /// It takes longer. Of other files everything is read anyway.
+    #[arg(long)]
+    full: bool,
 }
 
 #[derive(Serialize)]
 struct Report {
     sessions: u64,
     findings: Vec<FindingLine>,
+    #[serde(skip)]
+    file: FileCheck,
+    /// The files that were looked at: a container is one for all its sessions.
+    #[serde(skip)]
+    files: HashSet<PathBuf>,
 }
 
 #[derive(Serialize)]
@@ -42,6 +58,8 @@ struct Report {
 struct FindingLine {
     kind: &'static str,
     message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,28 +81,37 @@ impl FindingLine {
     fn of(finding: &Finding, session: Option<&str>, path: Option<&Path>) -> Self {
         let error = finding.error.as_ref();
         let path = error.and_then(Error::path).or(path);
+        // What is wrong with a file that holds many sessions is not about the one that was looked at first.
+        let session = session.filter(|_| finding.kind != FindingKind::DamagedFile);
         Self {
             kind: finding.kind.name(),
             message: finding.message.clone(),
+            hint: finding.hint.clone(),
             session: session.map(str::to_owned),
             id: finding.id.clone(),
             path: path.map(|path| path.to_string_lossy().into_owned()),
-            line: error.and_then(Error::line),
-            offset: error.and_then(Error::offset),
+            line: finding.line,
+            offset: finding.offset,
             error: error.map(|error| error.kind().name()),
-            place: error.map_or_else(String::new, place),
+            place: match (error, finding.line, finding.offset) {
+                (Some(error), ..) => place(error),
+                (None, Some(line), Some(offset)) => in_file(line, offset),
+                (None, ..) => String::new(),
+            },
         }
     }
 }
 
 impl Doctor {
     pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
-        let mut report = Report { sessions: 0, findings: Vec::new() };
+        let file = if self.full { FileCheck::Full } else { FileCheck::Quick };
+        let mut report = Report { sessions: 0, findings: Vec::new(), file, files: HashSet::new() };
         match Target::of(&self.target) {
             Target::Repository(uri) => report.look_at_repository(&target::existing_repository(&uri)?, ctx)?,
             Target::Session { uri, id } => {
                 let repository = target::existing_repository(&uri)?;
-                report.look_at(repository.open_read_only(&id, ctx), Some(&id), None, ctx)?;
+                let opened = target::in_repository(&repository, &uri, &id, ctx);
+                report.look_at(opened, Some(&id), None, ctx)?;
             }
             Target::File(path) => {
                 let opened = target::file(&path, ctx).map(|opened| opened.session);
@@ -98,7 +125,9 @@ impl Doctor {
 
 impl Report {
     fn look_at_repository(&mut self, repository: &Repository, ctx: &Context) -> Result<(), Failure> {
-        for listing in repository.list(&ListOptions::default(), ctx)? {
+        let listed = repository.list(&ListOptions::default(), ctx)?;
+        self.findings.extend(same_ids(&listed));
+        for listing in listed {
             let path = listing.path.as_deref();
             match (&listing.metadata, listing.problem) {
                 (_, Some(problem)) => {
@@ -128,10 +157,13 @@ impl Report {
             Ok(session) => session,
             Err(error) if is_finding(&error) => {
                 self.sessions += 1;
-                self.findings.push(FindingLine::of(&Finding::unreadable(error), id, path));
+                let hint =
+                    error.hint().filter(|_| error.kind() == ErrorKind::AmbiguousSession).map(str::to_owned);
+                let finding = Finding { hint, ..Finding::unreadable(error) };
+                self.findings.push(FindingLine::of(&finding, id, path));
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(target::failure(error)),
         };
         self.sessions += 1;
         let path = session.metadata().path.as_deref().or(path);
@@ -139,17 +171,20 @@ impl Report {
             self.findings.push(FindingLine {
                 kind: warning.kind.name(),
                 message: warning.message(),
+                hint: None,
                 session: Some(session.id().to_owned()),
                 id: None,
                 path: path.map(|path| path.to_string_lossy().into_owned()),
                 line: Some(warning.line),
                 offset: Some(warning.offset),
                 error: None,
-                place: format!("line {}, byte {}", warning.line, warning.offset),
+                place: in_file(warning.line, warning.offset),
             });
         }
         let progress = Progress::new("entries read");
-        let findings = session.check(&mut |count| progress.at(count), ctx)?;
+        let is_new = path.is_none_or(|path| self.files.insert(path.to_owned()));
+        let options = CheckOptions { file: if is_new { self.file } else { FileCheck::Skip } };
+        let findings = session.check_with(&options, &mut |count| progress.at(count), ctx)?;
         self.findings
             .extend(findings.iter().map(|finding| FindingLine::of(finding, Some(session.id()), path)));
         Ok(())
@@ -159,7 +194,7 @@ impl Report {
         if out.is_json() {
             return out.object(self);
         }
-        for finding in &self.findings {
+        for (at, finding) in self.findings.iter().enumerate() {
             let kind = out.paint(Role::Problem, &padded(finding.kind, 18));
             let mut line = format!("{kind} {}", clean_line(&finding.message, 400));
             let session = finding.session.as_deref().filter(|_| self.sessions > 1);
@@ -173,6 +208,11 @@ impl Report {
                 line.push_str(&out.paint(Role::Faint, &format!(" line {number}")));
             }
             out.line(line.trim_end())?;
+            // A damaged file has many findings and one way out.
+            let next = self.findings.get(at + 1).and_then(|next| next.hint.as_ref());
+            if let Some(hint) = finding.hint.as_ref().filter(|hint| next != Some(*hint)) {
+                out.line(&out.paint(Role::Faint, &format!("  hint: {}", clean_line(hint, 400))))?;
+            }
         }
         let sessions = match self.sessions {
             1 => "1 session".to_owned(),
@@ -184,6 +224,22 @@ impl Report {
             count => out.line(&format!("{sessions} looked at, {count} findings")),
         }
     }
+}
+
+/// The ids that several files hold.
+fn same_ids(listed: &[SessionListing]) -> impl Iterator<Item = FindingLine> {
+    let mut files: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
+    for listing in listed {
+        if let (Some(metadata), Some(path)) = (&listing.metadata, &listing.path) {
+            files.entry(&metadata.id).or_default().push(path);
+        }
+    }
+    let same = files.into_iter().filter(|(_, paths)| paths.len() > 1);
+    same.map(|(id, paths)| FindingLine::of(&Finding::same_id(id, &paths), Some(id), None))
+}
+
+fn in_file(line: u64, offset: u64) -> String {
+    format!("line {line}, byte {offset}")
 }
 
 /// Whether an error of opening says that something is wrong with the session, and not with the call.

@@ -1,5 +1,6 @@
 //! `import`: session files of version 1 to 3 become sessions of a repository.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,11 +14,15 @@ use crate::output::text::clean_line;
 use crate::output::{Output, Role};
 use crate::target::{self, Target};
 
+/// How many warnings of a file are printed for people.
+const WARNINGS: usize = 20;
+
 /// Import session files of version 1 to 3 into a repository
 ///
 /// The files are never written. Nothing of them is lost: what has no place in the new session is kept beside
 /// it. Importing a file again, or an older state of it, adds nothing. A damaged file is refused unless
-/// --salvage is given. With several files, one that fails does not stop the others.
+/// --salvage is given. With several files, one that fails does not stop the others. A file of format 4 needs no
+/// import: it is a session of the jsonl: repository in whose folder it lies.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +38,7 @@ pub(super) struct Import {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The repository, for example sqlite:sessions
+    /// The repository: sqlite:PATH or jsonl:PATH
     #[arg(long, value_name = "URI")]
     into: String,
 
@@ -89,9 +94,15 @@ impl Import {
         let Target::Repository(uri) = Target::of(&self.into) else {
             return Err(Failure::usage(
                 format!("'{}' names no repository", self.into),
-                "write --into sqlite:PATH",
+                "write --into sqlite:PATH or --into jsonl:PATH",
             ));
         };
+        if uri.starts_with("memory:") {
+            return Err(Failure::usage(
+                "what is imported into memory is gone when the command ends",
+                "write --into sqlite:PATH or --into jsonl:PATH",
+            ));
+        }
         let repository = target::repository(&uri)?;
         let mut imported = Vec::new();
         let mut failed: Vec<(String, Error)> = Vec::new();
@@ -165,6 +176,8 @@ impl Import {
             ErrorKind::Corrupt if !self.salvage => error
                 .with_hint("import with --salvage what can be read; pisession doctor FILE names all damage"),
             ErrorKind::SessionExists if self.id.is_none() => error.with_hint("import it with another --id"),
+            ErrorKind::InvalidId if self.id.is_none() => error
+                .with_hint("the file's own id cannot be used here: give the session another one with --id"),
             _ => error,
         }
     }
@@ -174,8 +187,18 @@ fn print(one: &Imported, out: &mut Output) -> Result<(), Failure> {
     let id = out.paint(Role::Id, &clean_line(&one.id, usize::MAX));
     let what = if one.added { "imported" } else { "was there already" };
     out.line(&format!("{id}  {what}  {}", clean_line(&one.file, usize::MAX)))?;
-    for warning in &one.warnings {
+    for warning in one.warnings.iter().take(WARNINGS) {
         let line = format!("  {} line {}: {}", warning.kind, warning.line, clean_line(&warning.message, 400));
+        out.line(&out.paint(Role::Problem, &line))?;
+    }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in one.warnings.iter().skip(WARNINGS) {
+        *kinds.entry(warning.kind).or_default() += 1;
+    }
+    if !kinds.is_empty() {
+        let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let file = clean_line(&one.file, usize::MAX);
+        let line = format!("  and more: {}; pisession doctor {file} names all", counts.join(", "));
         out.line(&out.paint(Role::Problem, &line))?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::failure::{ErrorLine, Failure, Verdict};
 use crate::output::text::{clean_line, columns, padded, thousands, time};
 use crate::output::{Output, Role};
-use crate::target;
+use crate::target::{self, Target};
 
 /// List the sessions of a repository, newest first
 ///
@@ -17,13 +17,14 @@ use crate::target;
 Examples:
   pisession ls sqlite:sessions
   pisession ls sqlite:sessions.db --details
+  pisession ls jsonl:sessions
   pisession ls sqlite:sessions --json | jq -r .id
 
 With --json, an object on each line: {\"id\"?, \"createdAt\"?, \"modifiedAt\"?, \"format\", \"cwd\"?, \
 \"parentSessionId\"?, \"path\"?, \"name\"?, \"messageCount\"?, \"problem\"?}. Times are Unix milliseconds; name \
 and messageCount come with --details.")]
 pub(super) struct Ls {
-    /// The repository, for example sqlite:sessions
+    /// The repository: sqlite:PATH or jsonl:PATH
     uri: String,
 
     /// Also name and number of messages, which cost opening each session
@@ -57,6 +58,12 @@ struct Line<'a> {
 
 impl Ls {
     pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
+        if let Target::Session { uri, .. } = Target::of(&self.uri) {
+            return Err(Failure::usage(
+                format!("'{}' names a session, and ls takes a repository", self.uri),
+                format!("write pisession ls {uri}, or pisession info {}", self.uri),
+            ));
+        }
         let listed =
             target::existing_repository(&self.uri)?.list(&ListOptions { details: self.details }, ctx)?;
         if out.is_json() {

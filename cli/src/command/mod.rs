@@ -10,6 +10,7 @@ mod show;
 mod tree;
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _};
@@ -19,11 +20,11 @@ use crate::output::Output;
 
 /// Look at, check and import the sessions of AI agents.
 ///
-/// A repository is named by a URI: sqlite:PATH (a folder with a file per session, or a container file that
-/// holds many). A session is named as URI#ID, or by the path of its file: a session file of version 1 to 3
-/// (.jsonl), or a SQLite file that holds one session.
+/// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
+/// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
+/// of its file: JSON lines of version 1 to 3 or of format 4 (.jsonl), or a SQLite file that holds one session.
 #[derive(Debug, Parser)]
-#[command(name = "pisession", version, max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
+#[command(name = "pisession", version, long_version = LONG_VERSION.as_str(), max_term_width = 100, after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}\n\n{EXIT_CODES}"))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -36,6 +37,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+/// The version, and that of the SQLite inside: whether a file can be read may hang on it.
+static LONG_VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{}\nSQLite {}", env!("CARGO_PKG_VERSION"), pisession::sqlite_version()));
+
 const EXAMPLES: &str = "\
 Examples:
   pisession info ~/.pi/agent/sessions/work/session.jsonl
@@ -43,6 +48,7 @@ Examples:
   pisession log session.jsonl --limit 10
   pisession import *.jsonl --into sqlite:sessions
   pisession ls sqlite:sessions --details
+  pisession ls jsonl:sessions
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
   pisession doctor sqlite:sessions";
 

@@ -10,7 +10,7 @@ mod nodes;
 mod payload;
 mod print;
 pub(crate) mod report;
-mod same;
+pub(crate) mod same;
 mod scan;
 mod storage;
 mod times;

@@ -121,3 +121,10 @@ impl SourceRecord {
         }))
     }
 }
+
+/// Whether the session is of an import that got as far as its list and not to its end.
+pub(crate) fn is_cut_off(session: &Session, ctx: &Context) -> Result<bool> {
+    let first = ListRead { limit: 1, ..ListRead::default() };
+    let is_begun = !session.read_list(&Address::known(LIST, ""), &first, ctx)?.is_empty();
+    Ok(is_begun && SourceRecord::of(session, ctx)?.is_none())
+}

@@ -125,6 +125,8 @@ pub enum Format {
     SqliteContainer,
     /// A JSONL file of the given version.
     Jsonl(u32),
+    /// A file that does not tell.
+    Unknown,
 }
 
 impl std::fmt::Display for Format {
@@ -134,6 +136,7 @@ impl std::fmt::Display for Format {
             Self::SqliteFile => f.write_str("sqlite"),
             Self::SqliteContainer => f.write_str("sqlite-container"),
             Self::Jsonl(version) => write!(f, "jsonl-{version}"),
+            Self::Unknown => f.write_str("unknown"),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Looks a session over and names what is wrong with it. Never repairs, never writes.
 
 use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::legacy::same::is_cut_off;
 use crate::model::address::{self as addresses, reserved};
 use crate::model::entry::{EntryType, NewEntry};
 use crate::model::json::{Json, text_of};
@@ -35,6 +37,16 @@ pub enum FindingKind {
     BadValue,
     /// The totals are not those of the entries.
     WrongStats,
+    /// The database file itself is damaged.
+    DamagedFile,
+    /// The last line of a file of JSON lines breaks off.
+    TornTail,
+    /// An import of an old file was cut off.
+    UnfinishedImport,
+    /// There are entries and no branch that leads to them.
+    NoBranch,
+    /// Several files of a repository hold a session of one id.
+    SameId,
 }
 
 impl FindingKind {
@@ -49,8 +61,32 @@ impl FindingKind {
             Self::IncompleteLane => "incomplete_lane",
             Self::BadValue => "bad_value",
             Self::WrongStats => "wrong_stats",
+            Self::DamagedFile => "damaged_file",
+            Self::TornTail => "torn_tail",
+            Self::UnfinishedImport => "unfinished_import",
+            Self::NoBranch => "no_branch",
+            Self::SameId => "same_id",
         }
     }
+}
+
+/// How the file under a session is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileCheck {
+    /// Not at all: it was, for another session in it.
+    Skip,
+    /// For what is damaged in itself.
+    #[default]
+    Quick,
+    /// Also whether indexes and tables of a SQLite file agree, which takes longer.
+    Full,
+}
+
+/// How a session is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckOptions {
+    /// How its file is looked at.
+    pub file: FileCheck,
 }
 
 /// One thing that is wrong with a session.
@@ -62,13 +98,36 @@ pub struct Finding {
     pub message: String,
     /// The entry, branch or other id it is about.
     pub id: Option<String>,
+    /// The line of the file it is in, from 1.
+    pub line: Option<u64>,
+    /// The offset in the file where it begins.
+    pub offset: Option<u64>,
+    /// What to do about it.
+    pub hint: Option<String>,
     /// The error that reading ended with.
     pub error: Option<Error>,
 }
 
 impl Finding {
     fn new(kind: FindingKind, id: &str, message: String) -> Self {
-        Self { kind, message, id: Some(id.to_owned()), error: None }
+        Self { id: Some(id.to_owned()), ..Self::of_file(kind, message) }
+    }
+
+    /// One that is about no id.
+    pub(crate) fn of_file(kind: FindingKind, message: String) -> Self {
+        Self { kind, message, id: None, line: None, offset: None, hint: None, error: None }
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The finding that several files of a repository hold a session of this id.
+    pub fn same_id(id: &str, paths: &[&Path]) -> Self {
+        let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+        let message = format!("{} files hold a session '{id}': {}", paths.len(), paths.join(", "));
+        Self::new(FindingKind::SameId, id, message)
+            .with_hint("name the session by the path of its file, or move the others away")
     }
 
     /// The finding that something cannot be read at all.
@@ -77,6 +136,9 @@ impl Finding {
             kind: FindingKind::Unreadable,
             message: error.message().to_owned(),
             id: error.id().map(str::to_owned),
+            line: error.line(),
+            offset: error.offset(),
+            hint: None,
             error: Some(error),
         }
     }
@@ -94,7 +156,24 @@ impl Session {
     /// [`Closed`](crate::ErrorKind::Closed), [`Cancelled`](crate::ErrorKind::Cancelled),
     /// [`DeadlineExceeded`](crate::ErrorKind::DeadlineExceeded). Damage is never an error: it is a finding.
     pub fn check(&self, progress: &mut dyn FnMut(u64), ctx: &Context) -> Result<Vec<Finding>> {
+        self.check_with(&CheckOptions::default(), progress, ctx)
+    }
+
+    /// [`check`](Self::check) as `options` say.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_with(
+        &self,
+        options: &CheckOptions,
+        progress: &mut dyn FnMut(u64),
+        ctx: &Context,
+    ) -> Result<Vec<Finding>> {
         let mut check = Check { session: self, ctx, findings: Vec::new(), entries: HashSet::new() };
+        check.part(|check| {
+            check.findings.extend(check.session.check_file(options.file, ctx)?);
+            Ok(())
+        })?;
         check.part(|check| check.read_entries(progress))?;
         check.part(Check::read_tips)?;
         check.part(Check::read_labels)?;
@@ -102,6 +181,7 @@ impl Session {
         check.part(Check::read_values)?;
         check.part(Check::read_lists)?;
         check.part(Check::read_usage)?;
+        check.part(Check::read_import)?;
         Ok(check.findings)
     }
 }
@@ -170,7 +250,7 @@ impl Check<'_> {
         if stats.message_count != messages && self.session.next_seq(self.ctx)? == next_seq {
             let message =
                 format!("the totals count {} messages and there are {messages}", stats.message_count);
-            self.findings.push(Finding { kind: FindingKind::WrongStats, message, id: None, error: None });
+            self.findings.push(Finding::of_file(FindingKind::WrongStats, message));
         }
         Ok(())
     }
@@ -184,7 +264,13 @@ impl Check<'_> {
         for tip in self.session.scan_values(&addresses::branch_tip_inventory_prefix(), self.ctx)? {
             let name = tip.address.key();
             match text_of(tip.value.as_str()) {
-                Some(id) if self.is_entry(&id)? => {}
+                // Looked up as readers do: that it was among the entries does not say that its id finds it.
+                Some(id) if !self.session.get_entries(&[&id], self.ctx)?.is_empty() => {}
+                Some(id) if self.entries.contains(id.as_ref()) => {
+                    let message =
+                        format!("the tip of branch '{name}' is there, but its id does not find it: '{id}'");
+                    self.found(FindingKind::TipOfNothing, name, message);
+                }
                 Some(id) => {
                     let message = format!("the tip of branch '{name}' names no entry: '{id}'");
                     self.found(FindingKind::TipOfNothing, name, message);
@@ -281,6 +367,22 @@ impl Check<'_> {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// An import writes its branch after the entries and its source record last.
+    fn read_import(&mut self) -> Result<()> {
+        let hint = "if it was being imported, import the same file again: that goes on where it ended";
+        if is_cut_off(self.session, self.ctx)? {
+            let message =
+                "the list of the import does not end with its source record: the import was cut off";
+            let finding = Finding::of_file(FindingKind::UnfinishedImport, message.to_owned());
+            self.findings.push(finding.with_hint(hint));
+        }
+        if !self.entries.is_empty() && self.session.branches(self.ctx)?.is_empty() {
+            let message = format!("there are {} entries and no branch leads to them", self.entries.len());
+            self.findings.push(Finding::of_file(FindingKind::NoBranch, message).with_hint(hint));
+        }
+        Ok(())
     }
 
     fn read_usage(&mut self) -> Result<()> {

@@ -24,6 +24,7 @@ use crate::model::value::{Address, Value};
 use crate::model::write::{CommitResult, Write};
 use crate::session::backend::{Backend, SessionMetadata};
 use crate::session::branch::{Branch, BranchName};
+use crate::session::check::{FileCheck, Finding};
 use crate::session::entries::Entries;
 use crate::session::mutation::{Mutation, Mutator};
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source, stored_text};
@@ -505,6 +506,10 @@ impl Session {
     /// Notes what reading the file found that this session was made from.
     pub(crate) fn set_legacy(&self, legacy: Legacy) {
         self.0.set_legacy(legacy);
+    }
+
+    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
+        self.0.storage()?.check_file(depth, ctx)
     }
 
     /// Whether both are handles of one open session.

@@ -19,6 +19,7 @@ use crate::model::entry::{Entry, EntryStructure};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
+use crate::session::check::{FileCheck, Finding};
 use jsonl::compact::Compaction;
 use jsonl::state::Gap;
 use query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -92,6 +93,11 @@ pub(crate) trait Storage: Reads {
     /// Damage that opening read past.
     fn gaps(&self) -> &[Gap] {
         &[]
+    }
+
+    /// What is wrong with the file under the data. Reads only.
+    fn check_file(&self, _depth: FileCheck, _ctx: &Context) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
     }
 
     /// Refuses new work, waits for what was admitted, releases. Idempotent: after `DeadlineExceeded` or

@@ -59,7 +59,7 @@ impl JsonlRepository {
         let root = std::path::absolute(path)
             .map_err(|error| Error::io("cannot tell the current folder", error).with_path(path))?;
         if fs::metadata(&root).is_ok_and(|there| !there.is_dir()) {
-            return Err(wrong("is no folder"));
+            return Err(wrong("the path of a jsonl: repository leads to something that is no folder"));
         }
         refuse_dangling(&root)?;
         Ok(Self { root, files: Files::new(options) })
@@ -254,7 +254,7 @@ impl Backend for JsonlRepository {
                     metadata: None,
                     path: Some(path),
                     modified_at: None,
-                    format: Format::Jsonl(FORMAT as u32),
+                    format: Format::Unknown,
                     name: None,
                     message_count: None,
                     problem: Some(problem),
@@ -319,9 +319,11 @@ fn look(path: &Path) -> Result<Found> {
     match file_at(path)? {
         Some(there) if there.is_file() => {}
         Some(_) => {
-            return Err(
-                Error::new(ErrorKind::NotASession, "is not a regular file, and no session").with_path(path)
-            );
+            return Err(Error::new(
+                ErrorKind::NotASession,
+                "what bears a session's name is no regular file, and no session",
+            )
+            .with_path(path));
         }
         None => {
             return Err(Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(path));

@@ -44,7 +44,11 @@ impl Container {
             looked => looked.map_err(|error| Error::io("cannot look at", error).with_path(&self.path))?,
         };
         if !there.is_file() {
-            return Err(Error::new(ErrorKind::NotASession, "is not a file").with_path(&self.path));
+            return Err(Error::new(
+                ErrorKind::NotASession,
+                "what stands at the path of the container is no file",
+            )
+            .with_path(&self.path));
         }
         Ok(Some(FileId::from(&there)))
     }

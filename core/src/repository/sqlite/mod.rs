@@ -61,7 +61,12 @@ impl SqliteRepository {
         let is_container = match fs::metadata(&absolute) {
             Ok(there) if there.is_dir() => false,
             Ok(there) if there.is_file() => true,
-            Ok(_) => return Err(wrong("is neither a folder nor a file".to_owned()).with_path(absolute)),
+            Ok(_) => {
+                return Err(wrong(
+                    "the path of a sqlite: repository leads to neither a folder nor a file".to_owned(),
+                )
+                .with_path(absolute));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 refuse_dangling(&absolute)?;
                 !path.ends_with('/') && CONTAINER_ENDINGS.iter().any(|ending| path.ends_with(ending))

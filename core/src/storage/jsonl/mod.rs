@@ -29,6 +29,7 @@ use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
 use crate::session::backend::SessionMetadata;
+use crate::session::check::{FileCheck, Finding, FindingKind};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
 use crate::storage::jsonl::state::{Damaged, Gap, State};
@@ -362,6 +363,20 @@ impl Storage for JsonlStorage {
 
     fn gaps(&self) -> &[Gap] {
         &self.gaps
+    }
+
+    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
+        let current = self.read(ctx)?;
+        let state = &current.state;
+        let torn = current.identity.length.saturating_sub(state.end);
+        if torn == 0 || depth == FileCheck::Skip {
+            return Ok(Vec::new());
+        }
+        let message = format!("the last line of the file breaks off after {torn} bytes");
+        let hint = "it is of a commit that was cut off, or is being written now; nothing that was acknowledged \
+                    is in it, and the next commit cuts it off";
+        let finding = Finding::of_file(FindingKind::TornTail, message).with_hint(hint);
+        Ok(vec![Finding { line: Some(state.lines + 1), offset: Some(state.end), ..finding }])
     }
 
     fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {

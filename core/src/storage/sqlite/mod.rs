@@ -10,6 +10,7 @@ mod database;
 mod fault;
 mod guard;
 mod header;
+mod integrity;
 pub(crate) mod peek;
 mod query;
 mod read;

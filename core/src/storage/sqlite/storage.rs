@@ -10,7 +10,7 @@ use super::read::View;
 use super::sessions;
 use super::tree::{Eager, SessionTree};
 use super::write::{Memory, Totals, Writing};
-use super::{backup, query};
+use super::{backup, integrity, query};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
@@ -21,6 +21,7 @@ use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
+use crate::session::check::{FileCheck, Finding};
 use crate::sql::{Rows, SqlValue};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::{Reads, Storage, closed, commit, path, read_only};
@@ -280,6 +281,11 @@ impl Storage for SqliteStorage {
     fn backup_to(&self, path: &Path, ctx: &Context) -> Result<()> {
         let _admitted = self.admitted()?;
         backup::run(&self.database, self.sid, path, ctx)
+    }
+
+    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
+        let _admitted = self.admitted()?;
+        integrity::check(&self.database, depth, ctx)
     }
 
     fn close(&self, ctx: &Context) -> Result<()> {

@@ -18,6 +18,7 @@ pub mod debug;
 pub mod entries;
 pub mod error;
 pub mod mutation;
+pub mod nodes;
 pub mod repository;
 pub mod session;
 pub mod usage;

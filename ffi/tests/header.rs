@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 13] = [
+const SECTIONS: [&str; 14] = [
     "version",
     "error",
     "buf",
@@ -27,6 +27,7 @@ const SECTIONS: [&str; 13] = [
     "session",
     "value",
     "entries",
+    "nodes",
     "branch",
     "usage",
     "writes",

@@ -8,6 +8,7 @@
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod argument;
+mod fork;
 mod guard;
 mod handle;
 

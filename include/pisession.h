@@ -96,6 +96,12 @@ typedef struct pi_cursor pi_cursor;
 /* Entries a scan found. To be freed with pi_entries_free. */
 typedef struct pi_entries pi_entries;
 
+/* The ids of the entries that an append made, in their order. To be freed with pi_ids_free. */
+typedef struct pi_ids pi_ids;
+
+/* The entries of one append. To be freed with pi_nodes_free, after the append too. */
+typedef struct pi_nodes pi_nodes;
+
 /* A branch of an open session. To be freed with pi_branch_free. */
 typedef struct pi_branch pi_branch;
 
@@ -341,8 +347,8 @@ int32_t pi_context_free(struct pi_context *context);
 
 /* ----------------------------------------------------------------------------------------------------
  * Repositories
- * A repository is a place where sessions are kept, named by a text: memory: (a new one each time), or
- * sqlite:PATH.
+ * A repository is a place where sessions are kept, named by a text: memory: (a new one each time),
+ * sqlite:PATH or jsonl:PATH.
  * ---------------------------------------------------------------------------------------------------- */
 
 /* A commit that was acknowledged survives power loss (the default). */
@@ -477,15 +483,15 @@ typedef struct pi_session_options {
     size_t struct_size;
     /* Its id; NULL for a new one. */
     const char *id;
-    /* Bytes of id, or PI_NUL. */
+    /* Bytes of id, or PI_NUL, which is the default. */
     size_t id_len;
     /* The session it goes on from. */
     const char *parent_session_id;
-    /* Bytes of parent_session_id, or PI_NUL. */
+    /* Bytes of parent_session_id, or PI_NUL, which is the default. */
     size_t parent_session_id_len;
     /* The working folder it is for. */
     const char *cwd;
-    /* Bytes of cwd, or PI_NUL. */
+    /* Bytes of cwd, or PI_NUL, which is the default. */
     size_t cwd_len;
 } pi_session_options;
 
@@ -551,7 +557,8 @@ typedef struct pi_stats {
     int64_t has_reasoning;
 } pi_stats;
 
-/* Fills options with defaults; size is sizeof *options. */
+/* Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL, so that a text that ends
+ * with a NUL needs no more than to be set. */
 void pi_session_options_init(struct pi_session_options *options, size_t size);
 
 /* Makes a session and opens it for writing. It holds nothing but its metadata: no branch, no value. options
@@ -817,11 +824,11 @@ typedef struct pi_entry_query {
     size_t struct_size;
     /* Only entries of this type: "message", "compaction", "branch_summary" or "custom"; NULL for all. */
     const char *type;
-    /* Bytes of type, or PI_NUL. */
+    /* Bytes of type, or PI_NUL, which is the default. */
     size_t type_len;
     /* Only custom entries of this type; NULL for all. */
     const char *custom_type;
-    /* Bytes of custom_type, or PI_NUL. */
+    /* Bytes of custom_type, or PI_NUL, which is the default. */
     size_t custom_type_len;
     /* From this seq on, inclusive; NULL for all. */
     const uint64_t *from_seq;
@@ -842,19 +849,19 @@ typedef struct pi_branch_scan {
     size_t struct_size;
     /* Stop at the first entry of this type, inclusively; NULL for none. */
     const char *stop_at_type;
-    /* Bytes of stop_at_type, or PI_NUL. */
+    /* Bytes of stop_at_type, or PI_NUL, which is the default. */
     size_t stop_at_type_len;
     /* Stop at this entry, inclusively; NULL for none. */
     const char *stop_at_id;
-    /* Bytes of stop_at_id, or PI_NUL. */
+    /* Bytes of stop_at_id, or PI_NUL, which is the default. */
     size_t stop_at_id_len;
     /* Only entries of this type; NULL for all. */
     const char *type;
-    /* Bytes of type, or PI_NUL. */
+    /* Bytes of type, or PI_NUL, which is the default. */
     size_t type_len;
     /* Only custom entries of this type; NULL for all. */
     const char *custom_type;
-    /* Bytes of custom_type, or PI_NUL. */
+    /* Bytes of custom_type, or PI_NUL, which is the default. */
     size_t custom_type_len;
     /* Only entries beyond this seq: below it newest first, above it oldest first; NULL for all. */
     const uint64_t *cursor;
@@ -893,10 +900,11 @@ typedef struct pi_entry {
     size_t payload_len;
 } pi_entry;
 
-/* Fills query with defaults; size is sizeof *query. */
+/* Fills query with defaults; size is sizeof *query. Each length becomes PI_NUL, so that a text that ends with a
+ * NUL needs no more than to be set. */
 void pi_entry_query_init(struct pi_entry_query *query, size_t size);
 
-/* Fills scan with defaults; size is sizeof *scan. */
+/* Fills scan with defaults; size is sizeof *scan. The lengths as with pi_entry_query_init. */
 void pi_branch_scan_init(struct pi_branch_scan *scan, size_t size);
 
 /* Reads the entry of that id. *entries holds it and is the caller's, to be freed with pi_entries_free; NULL
@@ -973,6 +981,52 @@ int32_t pi_cursor_next(struct pi_cursor *cursor, struct pi_entry *view, size_t s
 int32_t pi_cursor_free(struct pi_cursor *cursor);
 
 /* ----------------------------------------------------------------------------------------------------
+ * Nodes
+ * Entries to be appended to a branch in one commit are collected in a pi_nodes, without ids and parents: these
+ * come with pi_branch_append_many, which puts each under the one before.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* One id: a view that is valid until the set is freed. */
+typedef struct pi_id {
+    /* The id. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+} pi_id;
+
+/* Makes an empty batch. *nodes is the caller's, to be freed with pi_nodes_free. */
+int32_t pi_nodes_new(struct pi_nodes **nodes, pi_error **error);
+
+/* Adds a message (a JSON object). PI_INVALID_JSON. The append refuses what else is wrong with it. */
+int32_t pi_nodes_add_message(struct pi_nodes *nodes,
+                             const char *message,
+                             size_t message_len,
+                             pi_error **error);
+
+/* Adds an entry of the application's own type, with JSON data or without (data NULL). As pi_nodes_add_message. */
+int32_t pi_nodes_add_custom_entry(struct pi_nodes *nodes,
+                                  const char *custom_type,
+                                  size_t custom_type_len,
+                                  const char *data,
+                                  size_t data_len,
+                                  pi_error **error);
+
+/* How many nodes were added. 0 for NULL. */
+size_t pi_nodes_count(const struct pi_nodes *nodes);
+
+/* Frees the batch. Nothing for NULL. */
+void pi_nodes_free(struct pi_nodes *nodes);
+
+/* How many ids there are. 0 for NULL. */
+size_t pi_ids_count(const struct pi_ids *ids);
+
+/* Fills *view with the id at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_ids_get(const struct pi_ids *ids, size_t index, struct pi_id *view, size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_ids_free(struct pi_ids *ids);
+
+/* ----------------------------------------------------------------------------------------------------
  * Branches
  * A branch is one named path through the entry tree: its tip, queries along it, direct appends. It is a name
  * and holds no state; two handles of one name are equal.
@@ -1044,6 +1098,16 @@ int32_t pi_branch_append_custom_entry(struct pi_branch *branch,
                                       pi_buf **id,
                                       const pi_context *context,
                                       pi_error **error);
+
+/* Appends the nodes, each under the one before and the first under the tip, and moves the tip, in one commit.
+ * Nothing for no nodes, which NULL is too. *ids has the id of each, in their order; it is the caller's, to be
+ * freed with pi_ids_free; ids may be NULL. The nodes are as they were. Waits for its turn on the mutation line.
+ * Errors as pi_branch_append_message; then none of the nodes is appended. */
+int32_t pi_branch_append_many(struct pi_branch *branch,
+                              const pi_nodes *nodes,
+                              pi_ids **ids,
+                              const pi_context *context,
+                              pi_error **error);
 
 /* Finds entries on the branch's path, from its tip, newest first unless asked otherwise. scan may be NULL.
  * *entries is the caller's, to be freed with pi_entries_free. PI_UNKNOWN_BRANCH if the branch was deleted,
@@ -1238,8 +1302,10 @@ int32_t pi_writes_delete_list(struct pi_writes *writes,
  * never run a model request, a tool, a timer, another writer of the session, or unbounded work.
  * ---------------------------------------------------------------------------------------------------- */
 
-/* A function that runs inside a mutation. It returns 0, or a negative number; error may be handed on to the
- * library's functions, so that what they fail with reaches the caller of pi_session_mutate. */
+/* A function that runs inside a mutation. It returns 0, or a negative number; error, which is not NULL and holds
+ * NULL, may be handed on to the library's functions, so that what they fail with reaches the caller of
+ * pi_session_mutate. Each of them overwrites *error: to go on after a failure, free *error and set it to NULL
+ * before it is passed to another call. */
 typedef int32_t (*pi_mutate_function)(struct pi_mutation *mutation,
                                       const pi_context *context,
                                       void *user_data,

@@ -76,6 +76,8 @@ pub use model::usage::{Cost, NewUsage, Stats, Usage, UsageRow};
 pub use model::value::{Address, ListElement, StoredValue, Value, ValueList};
 pub use model::view::JsonView;
 pub use model::write::{CommitResult, Write};
+#[doc(hidden)]
+pub use repository::descriptors::take_lock_descriptors;
 pub use repository::{
     CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, Repository, RepositoryOptions,
     SessionListing, SessionRef, open_repository,

@@ -3,6 +3,8 @@
 // Helpers outside of test functions fail by panicking, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "conformance/arguments.rs"]
+mod arguments;
 mod support;
 
 use std::collections::BTreeMap;
@@ -43,6 +45,23 @@ fn every_case_holds_on_every_backend() {
     assert!(failures.is_empty(), "{} of {count} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
+#[test]
+fn an_argument_that_is_not_read_is_a_fault_of_the_case() {
+    let entry = json!({"kind": "entry", "entry": {}, "key": "a"});
+    let steps = [
+        ("session", "find_entries", json!({"stopAtId": "a"})),
+        ("branch", "find_entries", json!({"fromSeq": 1})),
+        ("mutation", "stats", json!({"id": "a"})),
+        ("session", "no_such_op", json!({})),
+        ("mutation", "commit", json!({"writes": [entry]})),
+        ("branch", "append_many", json!({"entries": [{"message": {}, "data": 1}]})),
+        ("session", "close", json!([])),
+    ];
+    for (on, op, args) in steps {
+        assert!(arguments::check(on, op, &args).is_err(), "{op} on a {on} read {args}");
+    }
+}
+
 /// The step that failed (from 1) and how.
 type Failure = (usize, String);
 
@@ -68,6 +87,16 @@ enum Handle {
     Session(Session),
     Mutation(Mutation),
     Branch(Branch),
+}
+
+impl Handle {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Mutation(_) => "mutation",
+            Self::Branch(_) => "branch",
+        }
+    }
 }
 
 struct Run<'a> {
@@ -100,6 +129,9 @@ impl Run<'_> {
             return Err(format!("unknown field '{unknown}'"));
         }
         let args = self.resolve(step.get("args").unwrap_or(&json!({})))?;
+        let on =
+            self.handles.get(step["on"].as_str().unwrap_or("session")).map_or("repository", Handle::kind);
+        arguments::check(on, step["op"].as_str().unwrap_or_default(), &args)?;
         match self.perform(step, &args) {
             Err(Stop::Wrong(what)) => Err(what),
             Err(Stop::Refused(error)) if step["error"].as_str() == Some(error.kind().name()) => Ok(()),

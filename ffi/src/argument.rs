@@ -164,11 +164,12 @@ pub(crate) unsafe fn options<T: Plain>(options: *const T) -> Result<T> {
     Ok(read)
 }
 
-/// Fills an options struct of `size` bytes with its size and zeros.
+/// Fills an options struct of `size` bytes with its size and zeros, and the lengths of its texts, which stand at
+/// the offsets `lens`, with [`NUL_TERMINATED`]: a text that is set without its length is one that ends with a NUL.
 ///
 /// # Safety
-/// `options` is NULL or writable for `size` bytes.
-pub(crate) unsafe fn init_options<T: Plain>(options: *mut T, size: usize) {
+/// `options` is NULL or writable for `size` bytes; `lens` are offsets of `usize` fields of `T`.
+pub(crate) unsafe fn init_options<T: Plain>(options: *mut T, size: usize, lens: &[usize]) {
     if options.is_null() || size < size_of::<usize>() {
         return;
     }
@@ -176,6 +177,10 @@ pub(crate) unsafe fn init_options<T: Plain>(options: *mut T, size: usize) {
     unsafe {
         options.cast::<u8>().write_bytes(0, size);
         options.cast::<usize>().write(size);
+    }
+    for len in lens.iter().filter(|len| **len + size_of::<usize>() <= size) {
+        // SAFETY: a field of the caller's version of the struct, by the filter.
+        unsafe { options.byte_add(*len).cast::<usize>().write(NUL_TERMINATED) };
     }
 }
 

@@ -15,6 +15,7 @@ use crate::entries::{branch_scan, pi_branch_scan, pi_cursor, pi_entries};
 use crate::error::{PI_INVALID_ARGUMENT, PI_OK, pi_error};
 use crate::guard::{guard, guard_value};
 use crate::handle::{self, Handle};
+use crate::nodes::{self, pi_ids, pi_nodes};
 use crate::session::{self, Entered, pi_session};
 
 /// A branch of an open session. To be freed with pi_branch_free.
@@ -175,6 +176,32 @@ pub unsafe extern "C" fn pi_branch_append_custom_entry(
             let made =
                 branch.branch.append_custom_entry(custom_type, data.as_ref(), &context::get(context)?)?;
             id.set(|| pi_buf::give(made));
+            Ok(())
+        })
+    }
+}
+
+/// Appends the nodes, each under the one before and the first under the tip, and moves the tip, in one commit.
+/// Nothing for no nodes, which NULL is too. *ids has the id of each, in their order; it is the caller's, to be
+/// freed with pi_ids_free; ids may be NULL. The nodes are as they were. Waits for its turn on the mutation line.
+/// Errors as pi_branch_append_message; then none of the nodes is appended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_branch_append_many(
+    branch: *mut pi_branch,
+    nodes: *const pi_nodes,
+    ids: *mut *mut pi_ids,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: outputs and batch are as the contract says (rules 2 and 3).
+    unsafe {
+        guard(error, || {
+            let ids = Out::cleared(ids);
+            let nodes = nodes::collected(nodes)?;
+            let branch = handle::get(branch)?;
+            let _session = branch.session.enter()?;
+            let made = branch.branch.append_many(&nodes, &context::get(context)?)?;
+            ids.set(|| pi_ids::give(&made));
             Ok(())
         })
     }

@@ -4,6 +4,7 @@
 //! may be many, a cursor.
 
 use std::ffi::c_char;
+use std::mem::offset_of;
 use std::sync::{Arc, Mutex, TryLockError};
 
 use pisession::{
@@ -34,11 +35,11 @@ pub struct pi_entry_query {
     pub struct_size: usize,
     /// Only entries of this type: "message", "compaction", "branch_summary" or "custom"; NULL for all.
     pub r#type: *const c_char,
-    /// Bytes of type, or PI_NUL.
+    /// Bytes of type, or PI_NUL, which is the default.
     pub type_len: usize,
     /// Only custom entries of this type; NULL for all.
     pub custom_type: *const c_char,
-    /// Bytes of custom_type, or PI_NUL.
+    /// Bytes of custom_type, or PI_NUL, which is the default.
     pub custom_type_len: usize,
     /// From this seq on, inclusive; NULL for all.
     pub from_seq: *const u64,
@@ -55,11 +56,13 @@ pub struct pi_entry_query {
 // SAFETY: integers, and pointers that may be NULL.
 unsafe impl Plain for pi_entry_query {}
 
-/// Fills query with defaults; size is sizeof *query.
+/// Fills query with defaults; size is sizeof *query. Each length becomes PI_NUL, so that a text that ends with a
+/// NUL needs no more than to be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_entry_query_init(query: *mut pi_entry_query, size: usize) {
+    let lens = [offset_of!(pi_entry_query, type_len), offset_of!(pi_entry_query, custom_type_len)];
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(query, size) });
+    guard_value(|| unsafe { init_options(query, size, &lens) });
 }
 
 /// Which entries of a path to give. Applied in this order: stop, filter, cursor, limit. To be filled by
@@ -71,19 +74,19 @@ pub struct pi_branch_scan {
     pub struct_size: usize,
     /// Stop at the first entry of this type, inclusively; NULL for none.
     pub stop_at_type: *const c_char,
-    /// Bytes of stop_at_type, or PI_NUL.
+    /// Bytes of stop_at_type, or PI_NUL, which is the default.
     pub stop_at_type_len: usize,
     /// Stop at this entry, inclusively; NULL for none.
     pub stop_at_id: *const c_char,
-    /// Bytes of stop_at_id, or PI_NUL.
+    /// Bytes of stop_at_id, or PI_NUL, which is the default.
     pub stop_at_id_len: usize,
     /// Only entries of this type; NULL for all.
     pub r#type: *const c_char,
-    /// Bytes of type, or PI_NUL.
+    /// Bytes of type, or PI_NUL, which is the default.
     pub type_len: usize,
     /// Only custom entries of this type; NULL for all.
     pub custom_type: *const c_char,
-    /// Bytes of custom_type, or PI_NUL.
+    /// Bytes of custom_type, or PI_NUL, which is the default.
     pub custom_type_len: usize,
     /// Only entries beyond this seq: below it newest first, above it oldest first; NULL for all.
     pub cursor: *const u64,
@@ -96,11 +99,17 @@ pub struct pi_branch_scan {
 // SAFETY: integers, and pointers that may be NULL.
 unsafe impl Plain for pi_branch_scan {}
 
-/// Fills scan with defaults; size is sizeof *scan.
+/// Fills scan with defaults; size is sizeof *scan. The lengths as with pi_entry_query_init.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_branch_scan_init(scan: *mut pi_branch_scan, size: usize) {
+    let lens = [
+        offset_of!(pi_branch_scan, stop_at_type_len),
+        offset_of!(pi_branch_scan, stop_at_id_len),
+        offset_of!(pi_branch_scan, type_len),
+        offset_of!(pi_branch_scan, custom_type_len),
+    ];
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(scan, size) });
+    guard_value(|| unsafe { init_options(scan, size, &lens) });
 }
 
 /// An entry type that may be absent.

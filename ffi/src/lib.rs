@@ -8,6 +8,7 @@
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod argument;
+mod fork;
 mod guard;
 mod handle;
 
@@ -18,6 +19,7 @@ pub mod debug;
 pub mod entries;
 pub mod error;
 pub mod mutation;
+pub mod nodes;
 pub mod repository;
 pub mod session;
 pub mod usage;

@@ -324,8 +324,10 @@ pub extern "C" fn pi_mutation_free(mutation: *mut pi_mutation) -> i32 {
     })
 }
 
-/// A function that runs inside a mutation. It returns 0, or a negative number; error may be handed on to the
-/// library's functions, so that what they fail with reaches the caller of pi_session_mutate.
+/// A function that runs inside a mutation. It returns 0, or a negative number; error, which is not NULL and holds
+/// NULL, may be handed on to the library's functions, so that what they fail with reaches the caller of
+/// pi_session_mutate. Each of them overwrites *error: to go on after a failure, free *error and set it to NULL
+/// before it is passed to another call.
 pub type pi_mutate_function = Option<
     unsafe extern "C" fn(
         mutation: *mut pi_mutation,

@@ -1,7 +1,7 @@
 //! Repositories.
 //!
-//! A repository is a place where sessions are kept, named by a text: memory: (a new one each time), or
-//! sqlite:PATH.
+//! A repository is a place where sessions are kept, named by a text: memory: (a new one each time),
+//! sqlite:PATH or jsonl:PATH.
 
 use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
@@ -75,7 +75,7 @@ impl pi_repository_options {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_repository_options_init(options: *mut pi_repository_options, size: usize) {
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(options, size) });
+    guard_value(|| unsafe { init_options(options, size, &[]) });
 }
 
 /// Opens the repository that uri names. What is not there yet is made by the first pi_session_create.
@@ -158,7 +158,7 @@ unsafe impl Plain for pi_list_options {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_list_options_init(options: *mut pi_list_options, size: usize) {
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(options, size) });
+    guard_value(|| unsafe { init_options(options, size, &[]) });
 }
 
 /// The sessions of a repository. To be freed with pi_sessions_free.

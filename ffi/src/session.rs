@@ -5,6 +5,7 @@
 //! wait for a mutation.
 
 use std::ffi::c_char;
+use std::mem::offset_of;
 use std::ops::Deref;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -167,26 +168,32 @@ pub struct pi_session_options {
     pub struct_size: usize,
     /// Its id; NULL for a new one.
     pub id: *const c_char,
-    /// Bytes of id, or PI_NUL.
+    /// Bytes of id, or PI_NUL, which is the default.
     pub id_len: usize,
     /// The session it goes on from.
     pub parent_session_id: *const c_char,
-    /// Bytes of parent_session_id, or PI_NUL.
+    /// Bytes of parent_session_id, or PI_NUL, which is the default.
     pub parent_session_id_len: usize,
     /// The working folder it is for.
     pub cwd: *const c_char,
-    /// Bytes of cwd, or PI_NUL.
+    /// Bytes of cwd, or PI_NUL, which is the default.
     pub cwd_len: usize,
 }
 
 // SAFETY: integers, and pointers that may be NULL.
 unsafe impl Plain for pi_session_options {}
 
-/// Fills options with defaults; size is sizeof *options.
+/// Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL, so that a text that ends
+/// with a NUL needs no more than to be set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_session_options_init(options: *mut pi_session_options, size: usize) {
+    let lens = [
+        offset_of!(pi_session_options, id_len),
+        offset_of!(pi_session_options, parent_session_id_len),
+        offset_of!(pi_session_options, cwd_len),
+    ];
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(options, size) });
+    guard_value(|| unsafe { init_options(options, size, &lens) });
 }
 
 fn give(repository: &Arc<pi_repository>, session: Session) -> Result<*mut pi_session> {

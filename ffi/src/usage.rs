@@ -38,7 +38,7 @@ unsafe impl Plain for pi_usage_scan {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_usage_scan_init(scan: *mut pi_usage_scan, size: usize) {
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(scan, size) });
+    guard_value(|| unsafe { init_options(scan, size, &[]) });
 }
 
 /// The rows asked for.

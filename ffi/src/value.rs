@@ -36,7 +36,7 @@ unsafe impl Plain for pi_list_read {}
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_list_read_init(read: *mut pi_list_read, size: usize) {
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(read, size) });
+    guard_value(|| unsafe { init_options(read, size, &[]) });
 }
 
 /// The elements asked for.

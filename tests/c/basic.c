@@ -102,10 +102,8 @@ static void entries_of_the_session(pi_session *session) {
     pi_entries *entries = NULL, *same = NULL;
     pi_entry entry;
     pi_entry_query query;
-    pi_cursor *cursor = NULL;
     const char *ids[3];
     const uint64_t none = 0;
-    int steps = 0;
 
     pi_entry_query_init(&query, sizeof query);
     query.custom_type = "note";
@@ -135,15 +133,164 @@ static void entries_of_the_session(pi_session *session) {
     CHECK(pi_entries_count(entries) == 0);
     pi_entries_free(entries);
 
-    OK(pi_session_entries(session, NULL, &cursor, NULL, &error));
+}
+
+/* The payloads that a cursor gives, one a line. */
+static void payloads_of(pi_session *session, const pi_entry_query *query, char *lines) {
+    pi_cursor *cursor = NULL;
+    pi_entry entry;
+
+    lines[0] = '\0';
+    OK(pi_session_entries(session, query, &cursor, NULL, &error));
     for (;;) {
         OK(pi_cursor_next(cursor, &entry, sizeof entry, &error));
         if (entry.id == NULL)
             break;
-        steps++;
+        strcat(strcat(lines, entry.payload), "\n");
     }
-    CHECK(steps == 3);
     CHECK(pi_cursor_free(cursor) == PI_OK);
+}
+
+#define MESSAGE "{\"message\":{\"role\":\"user\", \"n\":9007199254740993}}\n"
+#define WITHOUT_DATA "{}\n"
+#define WITH_DATA "{\"data\":[1e400]}\n"
+
+/* Each field of a query counts for the cursor. */
+static void a_cursor_over_the_session(pi_session *session) {
+    pi_entry_query query, plain;
+    pi_entries *entries = NULL;
+    pi_entry entry;
+    char lines[500];
+    const uint64_t one = 1, none = 0;
+    uint64_t seq;
+
+    payloads_of(session, NULL, lines);
+    CHECK_TEXT(lines, WITH_DATA WITHOUT_DATA MESSAGE);
+    pi_entry_query_init(&plain, sizeof plain);
+    query = plain;
+    query.order = PI_ASCENDING;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, MESSAGE WITHOUT_DATA WITH_DATA);
+    query.limit = &one;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, MESSAGE);
+    query.limit = &none;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, "");
+    query = plain;
+    query.type = "custom";
+    query.order = PI_ASCENDING;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, WITHOUT_DATA WITH_DATA);
+    query.custom_type = "another";
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, "");
+
+    OK(pi_session_find_entries(session, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_get(entries, 1, &entry, sizeof entry) == PI_OK);
+    seq = entry.seq;
+    pi_entries_free(entries);
+    query = plain;
+    query.cursor = &seq;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, MESSAGE);
+    query.order = PI_ASCENDING;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, WITH_DATA);
+    query = plain;
+    query.from_seq = &seq;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, WITH_DATA WITHOUT_DATA);
+    query.to_seq = &seq;
+    payloads_of(session, &query, lines);
+    CHECK_TEXT(lines, WITHOUT_DATA);
+}
+
+/* A text of an options struct is set without its length, and with it. */
+static void texts_of_options(pi_repository *repository) {
+    pi_session_options options;
+    pi_session *session = NULL;
+    pi_metadata metadata;
+    pi_branch_scan scan;
+    pi_entry_query query;
+
+    pi_session_options_init(&options, sizeof options);
+    CHECK(options.id == NULL && options.id_len == PI_NUL && options.cwd_len == PI_NUL);
+    CHECK(options.parent_session_id_len == PI_NUL);
+    options.id = "texts";
+    options.cwd = "/a folder";
+    options.cwd_len = 2;
+    OK(pi_session_create(repository, &options, &session, NULL, &error));
+    OK(pi_session_metadata(session, &metadata, sizeof metadata, &error));
+    CHECK_TEXT(metadata.id, "texts");
+    CHECK_TEXT(metadata.cwd, "/a");
+    CHECK(metadata.parent_session_id == NULL);
+    OK(pi_session_close(session, NULL, &error));
+    CHECK(pi_session_free(session) == PI_OK);
+    OK(pi_repository_delete(repository, "texts", PI_NUL, NULL, &error));
+
+    pi_branch_scan_init(&scan, sizeof scan);
+    CHECK(scan.stop_at_type_len == PI_NUL && scan.stop_at_id_len == PI_NUL);
+    CHECK(scan.type_len == PI_NUL && scan.custom_type_len == PI_NUL);
+    CHECK(scan.type == NULL && scan.limit == NULL && scan.order == 0);
+    /* An older program has fewer fields, and nothing beyond them is written. */
+    memset(&query, 1, sizeof query);
+    pi_entry_query_init(&query, offsetof(pi_entry_query, custom_type_len));
+    CHECK(query.struct_size == offsetof(pi_entry_query, custom_type_len) && query.type_len == PI_NUL);
+    CHECK(query.custom_type == NULL && query.custom_type_len == (size_t)0x0101010101010101);
+}
+
+/* Several entries go under the tip in one commit; the batch may be used again. */
+static void several_entries_at_once(pi_session *session) {
+    pi_branch *branch = NULL;
+    pi_nodes *nodes = NULL;
+    pi_ids *ids = NULL;
+    pi_id first, second;
+    pi_entries *entries = NULL;
+    pi_entry entry;
+    pi_buf *tip = NULL;
+
+    OK(pi_branch_create(session, "main", PI_NUL, NULL, 0, &branch, NULL, &error));
+    OK(pi_nodes_new(&nodes, &error));
+    OK(pi_branch_append_many(branch, nodes, &ids, NULL, &error));
+    CHECK(ids != NULL && pi_ids_count(ids) == 0);
+    pi_ids_free(ids);
+    OK(pi_branch_append_many(branch, NULL, NULL, NULL, &error));
+    OK(pi_nodes_add_message(nodes, "{\"role\":\"user\", \"n\":1e400}x", 26, &error));
+    OK(pi_nodes_add_custom_entry(nodes, "note", PI_NUL, NULL, 0, &error));
+    OK(pi_nodes_add_custom_entry(nodes, "note!", 4, "[ 1 ]", PI_NUL, &error));
+    CHECK(pi_nodes_count(nodes) == 3);
+    OK(pi_branch_append_many(branch, nodes, &ids, NULL, &error));
+    CHECK(pi_ids_count(ids) == 3);
+    CHECK(pi_ids_get(ids, 0, &first, sizeof first) == PI_OK && first.id_len == strlen(first.id));
+    CHECK(pi_ids_get(ids, 1, &second, sizeof second) == PI_OK);
+
+    OK(pi_branch_find_entries(branch, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 3);
+    CHECK(pi_entries_get(entries, 0, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.parent_id, second.id);
+    CHECK_TEXT(entry.custom_type, "note");
+    CHECK_TEXT(entry.payload, "{\"data\":[ 1 ]}");
+    CHECK(pi_entries_get(entries, 1, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.id, second.id);
+    CHECK_TEXT(entry.parent_id, first.id);
+    CHECK_TEXT(entry.payload, "{}");
+    CHECK(pi_entries_get(entries, 2, &entry, sizeof entry) == PI_OK);
+    CHECK_TEXT(entry.id, first.id);
+    CHECK(entry.parent_id == NULL);
+    CHECK_TEXT(entry.payload, "{\"message\":{\"role\":\"user\", \"n\":1e400}}");
+    pi_entries_free(entries);
+    CHECK(pi_ids_get(ids, 3, &first, sizeof first) == PI_INVALID_ARGUMENT && first.id == NULL);
+    pi_ids_free(ids);
+
+    OK(pi_branch_append_many(branch, nodes, &ids, NULL, &error));
+    pi_nodes_free(nodes);
+    OK(pi_branch_tip_id(branch, &tip, NULL, &error));
+    CHECK(pi_ids_get(ids, 2, &first, sizeof first) == PI_OK);
+    CHECK_TEXT(pi_buf_data(tip), first.id);
+    pi_buf_free(tip);
+    pi_ids_free(ids);
+    CHECK(pi_branch_free(branch) == PI_OK);
 }
 
 static void values_lists_and_names(pi_session *session) {
@@ -292,11 +439,15 @@ int main(int argc, char **argv) {
     versions();
     entries_along_a_branch(session);
     entries_of_the_session(session);
+    a_cursor_over_the_session(session);
     values_lists_and_names(session);
     the_whole_session(session);
     OK(pi_session_close(session, NULL, &error));
     CHECK(pi_session_free(session) == PI_OK);
     listing_and_opening_again(repository);
-    finish(repository, create_session(repository, "last"));
+    texts_of_options(repository);
+    session = create_session(repository, "last");
+    several_entries_at_once(session);
+    finish(repository, session);
     return 0;
 }

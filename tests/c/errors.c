@@ -92,6 +92,7 @@ static void value_errors(pi_session *session) {
     pi_elements *elements = DIRTY;
     pi_list_read read;
     const uint64_t none = 0;
+    pi_entries *entries = DIRTY;
     uint64_t seq = 7;
     pi_error *kept = NULL;
 
@@ -123,19 +124,26 @@ static void value_errors(pi_session *session) {
     CHECK(pi_session_set_value(session, "a", 1, "", 0, "[1,]", PI_NUL, NULL, &kept) == PI_INVALID_JSON);
     CHECK_TEXT(pi_error_kind(kept), "InvalidJson");
     CHECK(pi_error_offset(kept) == 3 && pi_error_line(kept) == -1 && pi_error_path(kept) == NULL);
-    CHECK(pi_error_errno(kept) == 0 && pi_error_retryable(kept) == 0);
+    CHECK(pi_error_errno(kept) == 0 && pi_error_retryable(kept) == 0 && pi_error_id(kept) == NULL);
+    pi_error_free(kept);
+    CHECK(pi_session_scan_branch(session, "absent", PI_NUL, NULL, &entries, NULL, &kept) == PI_UNKNOWN_ENTRY);
+    CHECK_TEXT(pi_error_id(kept), "absent");
     pi_error_free(kept);
     /* None is written on success, and none is needed. */
     kept = DIRTY;
     CHECK(pi_session_set_value(session, "a", 1, "", 0, "[1]", PI_NUL, NULL, &kept) == PI_OK && kept == NULL);
     CHECK(pi_session_set_value(session, "a", 1, "", 0, "[1,]", PI_NUL, NULL, NULL) == PI_INVALID_JSON);
     CHECK(pi_error_code(NULL) == PI_OK && pi_error_message(NULL) == NULL && pi_error_offset(NULL) == -1);
+    CHECK(pi_error_id(NULL) == NULL);
 }
 
 static void branch_and_entry_errors(pi_session *session) {
     pi_branch *branch = DIRTY, *other = DIRTY;
     pi_entries *entries = DIRTY;
     pi_cursor *cursor = DIRTY;
+    pi_nodes *nodes = DIRTY;
+    pi_ids *made = DIRTY;
+    pi_id no_id;
     pi_branch_scan scan;
     pi_entry_query query;
     pi_buf *id = DIRTY;
@@ -162,6 +170,30 @@ static void branch_and_entry_errors(pi_session *session) {
     FAILS(PI_INVALID_JSON, pi_branch_append_custom_entry(branch, "t", 1, "x", PI_NUL, &id, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_branch_append_custom_entry(branch, NULL, 0, "1", PI_NUL, &id, NULL, &error));
     FAILS(PI_INVALID_ARGUMENT, pi_branch_tip_id(branch, NULL, NULL, &error));
+
+    /* What was refused is not added; one refused node refuses all. */
+    FAILS(PI_INVALID_ARGUMENT, pi_nodes_new(NULL, &error));
+    OK(pi_nodes_new(&nodes, &error));
+    FAILS(PI_INVALID_JSON, pi_nodes_add_message(nodes, "{\"role\":", PI_NUL, &error));
+    FAILS(PI_INVALID_ARGUMENT, pi_nodes_add_message(nodes, NULL, 0, &error));
+    FAILS(PI_INVALID_ARGUMENT, pi_nodes_add_message(NULL, "{}", PI_NUL, &error));
+    FAILS(PI_INVALID_JSON, pi_nodes_add_custom_entry(nodes, "t", 1, "x", PI_NUL, &error));
+    FAILS(PI_INVALID_ARGUMENT, pi_nodes_add_custom_entry(nodes, NULL, 0, "1", PI_NUL, &error));
+    CHECK(pi_nodes_count(nodes) == 0 && pi_nodes_count(NULL) == 0);
+    OK(pi_nodes_add_message(nodes, "{}", PI_NUL, &error));
+    FAILS(PI_MISUSE, pi_branch_append_many(NULL, nodes, &made, NULL, &error));
+    CHECK(made == NULL);
+    OK(pi_nodes_add_message(nodes, "{\"role\":\"assistant\",\"stopReason\":\"pending\"}", PI_NUL, &error));
+    FAILS(PI_PENDING_ASSISTANT, pi_branch_append_many(branch, nodes, &made, NULL, &error));
+    CHECK(made == NULL && pi_nodes_count(nodes) == 2);
+    CHECK(pi_ids_count(NULL) == 0 && pi_ids_get(NULL, 0, &no_id, sizeof no_id) == PI_INVALID_ARGUMENT);
+    OK(pi_branch_find_entries(branch, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == 0);
+    pi_entries_free(entries);
+    pi_nodes_free(nodes);
+    pi_nodes_free(NULL);
+    pi_ids_free(NULL);
+    entries = DIRTY;
 
     pi_branch_scan_init(&scan, sizeof scan);
     scan.type = "nothing";

@@ -502,6 +502,36 @@ static int32_t append_custom_entry(struct call *call) {
     return code;
 }
 
+static int32_t add_node(struct call *call, pi_nodes *nodes, const json *node) {
+    struct piece type = optional_text(node, "customType"), data;
+    if (type.data == NULL) {
+        data = payload(node, "message");
+        return pi_nodes_add_message(nodes, PASS(data), &call->error);
+    }
+    data = optional_payload(node, "data");
+    return pi_nodes_add_custom_entry(nodes, PASS(type), PASS(data), &call->error);
+}
+
+static int32_t append_many(struct call *call) {
+    const json *nodes = json_get(call->args, "entries");
+    pi_nodes *batch;
+    pi_ids *ids = NULL;
+    pi_id id;
+    json *result = json_array();
+    size_t i;
+    int32_t code = pi_nodes_new(&batch, &call->error);
+    for (i = 0; code == PI_OK && nodes != NULL && i < nodes->count; i++)
+        code = add_node(call, batch, nodes->items[i]);
+    if (code == PI_OK)
+        code = pi_branch_append_many(call->on.branch, batch, &ids, call->context, &call->error);
+    for (i = 0; pi_ids_get(ids, i, &id, sizeof id) == PI_OK; i++)
+        json_add(result, json_text(id.id, id.id_len));
+    pi_ids_free(ids);
+    pi_nodes_free(batch);
+    call->result = result;
+    return code;
+}
+
 /* All of them */
 
 struct operation {
@@ -552,6 +582,7 @@ static const struct operation OPERATIONS[] = {
     {"find_entry", BRANCH, find_one_on_branch},
     {"append_message", BRANCH, append_message},
     {"append_custom_entry", BRANCH, append_custom_entry},
+    {"append_many", BRANCH, append_many},
 };
 
 static const struct operation *find_operation(const char *name, int on) {
@@ -560,10 +591,6 @@ static const struct operation *find_operation(const char *name, int on) {
         if (strcmp(OPERATIONS[i].name, name) == 0 && (OPERATIONS[i].on & on) != 0)
             return &OPERATIONS[i];
     return NULL;
-}
-
-int call_is_known(const char *operation) {
-    return find_operation(operation, REPOSITORY | SESSION | MUTATION | BRANCH) != NULL;
 }
 
 int call_is_of_repository(const char *operation) { return find_operation(operation, REPOSITORY) != NULL; }

@@ -38,9 +38,6 @@ struct call {
 /* Frees a handle; a mutation ends by it. */
 int32_t handle_free(struct handle handle);
 
-/* Whether the C library has the operation, for whatever handle. */
-int call_is_known(const char *operation);
-
 /* Whether the operation is one of the repository, and so names no handle. */
 int call_is_of_repository(const char *operation);
 

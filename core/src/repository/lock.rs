@@ -8,10 +8,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::Process;
+use crate::repository::descriptors::Listed;
 
 /// How long a lock is looked at again whose holder is not named: it has been taken a moment ago, or is
 /// being swept.
@@ -21,8 +23,11 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A lock that is held. Dropped, its file is removed, then it is released.
 #[derive(Debug)]
 pub(crate) struct FileLock {
-    file: File,
+    // Stands before the file, as it ends before the file is closed.
+    _listed: Listed,
+    file: Arc<File>,
     path: PathBuf,
+    process: Process,
 }
 
 /// What came of asking for a lock.
@@ -47,9 +52,10 @@ impl FileLock {
         let end = Instant::now() + UNNAMED;
         loop {
             let mut file = open(path, true).map_err(failed)?;
+            let listed = Listed::new(&file);
             match file.try_lock() {
                 Ok(()) if leads_to(path, &file).map_err(failed)? => {
-                    let lock = Self { file, path: path.to_owned() };
+                    let lock = Self::new(listed, file, path);
                     lock.sign();
                     return Ok(Attempt::Taken(lock));
                 }
@@ -74,17 +80,22 @@ impl FileLock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
         };
+        let listed = Listed::new(&file);
         match file.try_lock() {
-            Ok(()) if leads_to(path, &file)? => Ok(Some(Self { file, path: path.to_owned() })),
+            Ok(()) if leads_to(path, &file)? => Ok(Some(Self::new(listed, file, path))),
             Ok(()) | Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(error)) => Err(error),
         }
     }
 
+    fn new(listed: Listed, file: File, path: &Path) -> Self {
+        Self { _listed: listed, file: Arc::new(file), path: path.to_owned(), process: Process::current() }
+    }
+
     /// Writes who holds it. It is held all the same if that fails.
     fn sign(&self) {
         let text = Holder::current().text();
-        let written = self.file.set_len(0).and_then(|()| (&self.file).write_all(text.as_bytes()));
+        let written = self.file.set_len(0).and_then(|()| (&*self.file).write_all(text.as_bytes()));
         if let Err(error) = written {
             tracing::debug!(%error, path = %self.path.display(), "a lock file could not be signed");
         }
@@ -93,6 +104,11 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
+        if self.process.check().is_err() {
+            // In a forked child it belongs to the parent, and the descriptor may be closed by now.
+            std::mem::forget(Arc::clone(&self.file));
+            return;
+        }
         // Removed while it is held: whoever has it open by now sees that the path leads elsewhere. Unlocked
         // by name, since a forked child may have the descriptor as well.
         let removed = match leads_to(&self.path, &self.file) {

@@ -1,5 +1,6 @@
 //! Repositories: where sessions are made, found, opened and deleted.
 
+pub(crate) mod descriptors;
 pub(crate) mod file_name;
 pub(crate) mod files;
 pub(crate) mod jsonl;

@@ -203,39 +203,45 @@ def hasty_threads() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
-def race(
-    mutation: pisession.Mutation, other: Callable[[pisession.Mutation], object]
-) -> pisession.CommitResult | pisession.Error:
-    """What comes of a commit while another thread does `other`."""
+def beside(work: Callable[[], object], other: Callable[[], object]) -> None:
+    """Do both at once, `other` on a thread of its own."""
     both = threading.Barrier(2)
 
-    def work() -> None:
+    def wait_and_work() -> None:
         both.wait()
-        other(mutation)
+        other()
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=wait_and_work)
     thread.start()
     both.wait()
     try:
-        return mutation.commit()
-    except pisession.Error as error:
-        return error
+        work()
     finally:
         thread.join()
-        mutation.end()
 
 
 @pytest.mark.usefixtures("hasty_threads")
 def test_a_commit_beside_an_end_is_whole_or_refused(session: pisession.Session) -> None:
-    for number in range(1, 1501):
+    for number in range(1, 1001):
         m = session.begin_mutation()
         m.set_value("app", "x", number)
-        result = race(m, pisession.Mutation.end)
-        if isinstance(result, pisession.CommitResult):
-            assert len(result.seqs) == 1
+        results: list[pisession.CommitResult | pisession.Error] = []
+
+        def commit(
+            m: pisession.Mutation = m,
+            results: list[pisession.CommitResult | pisession.Error] = results,
+        ) -> None:
+            try:
+                results.append(m.commit())
+            except pisession.Error as error:
+                results.append(error)
+
+        beside(m.end, commit)
+        if isinstance(results[0], pisession.CommitResult):
+            assert len(results[0].seqs) == 1
             assert session.get_value("app", "x") == number
         else:
-            assert isinstance(result, pisession.MutationEndedError)
+            assert isinstance(results[0], pisession.MutationEndedError)
             assert session.get_value("app", "x") != number
 
 
@@ -244,17 +250,27 @@ def test_a_write_beside_a_commit_is_in_it_or_refused(session: pisession.Session)
     for number in range(1, 301):
         m = session.begin_mutation()
         m.set_value("app", "x", number)
+        results: list[pisession.CommitResult] = []
         taken: list[int] = []
 
-        def write(m: pisession.Mutation, number: int = number, taken: list[int] = taken) -> None:
-            with pytest.raises(pisession.CommitAttemptedError):
-                for count in range(1_000_000):
-                    m.set_value("app", "y", [number, count])
-                    taken.append(count)
+        def write(m: pisession.Mutation = m, taken: list[int] = taken, n: int = number) -> None:
+            try:
+                while True:
+                    m.set_value("app", "y", [n, len(taken)])
+                    taken.append(len(taken))
+            except pisession.CommitAttemptedError:
+                return
 
-        result = race(m, write)
-        assert isinstance(result, pisession.CommitResult), "no other thread uses the commit up"
-        assert len(result.seqs) == 1 + len(taken)
+        def commit(
+            m: pisession.Mutation = m, results: list[pisession.CommitResult] = results
+        ) -> None:
+            results.append(m.commit())
+
+        try:
+            beside(commit, write)
+        finally:
+            m.end()
+        assert len(results[0].seqs) == 1 + len(taken)
         assert session.get_value("app", "x") == number
         if taken:
             assert session.get_value("app", "y") == [number, taken[-1]]

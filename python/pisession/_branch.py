@@ -17,7 +17,7 @@ from ._records import (
 )
 from ._records import entry_of as _entry_of
 from ._tuples import Node
-from ._values import ABSENT, Absent, JsonInput
+from ._values import ABSENT, Absent, JsonInput, string
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -149,6 +149,7 @@ class Branch(Handle):
 
 
 def _custom(custom_type: str, data: JsonInput | Absent) -> Node:
+    string("custom_type", custom_type)
     return custom_type if isinstance(data, Absent) else (custom_type, data)
 
 

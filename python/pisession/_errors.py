@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import errno as _errno
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -428,3 +429,12 @@ def from_native(
     return _CLASSES[kind](
         message, hint=hint, path=path, line=line, offset=offset, id=id, errno=errno
     )
+
+
+def in_context(error: Error) -> Error:
+    """Link an error that is about to be raised to the exception that is being handled.
+
+    `raise` would; what the native module raises has no context otherwise.
+    """
+    error.__context__ = sys.exception()
+    return error

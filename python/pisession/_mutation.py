@@ -11,7 +11,7 @@ from ._pisession import Context
 from ._reads import Reads
 from ._records import CommitResult, Usage
 from ._records import stats_of as _stats_of
-from ._values import ABSENT, Absent, JsonInput, RawJson
+from ._values import ABSENT, Absent, JsonInput, RawJson, optional_string, string
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -52,7 +52,7 @@ class Mutator(Reads):
 
     def set_branch_tip(self, name: str, entry_id: str | None) -> None:
         """Point a branch at an entry that exists or is inserted by the same commit."""
-        self._native.set_value(_TIP, name, entry_id)
+        self._native.set_value(_TIP, string("name", name), optional_string("entry_id", entry_id))
 
     def insert_entry(self, entry: Mapping[str, JsonInput] | RawJson) -> str:
         """Insert an entry of any type from its JSON object; give its id. It moves no tip.
@@ -61,9 +61,7 @@ class Mutator(Reads):
             entry: `id` (a mapping may leave it out for a new one), `parentId`, `type`,
                 `customType` for a custom entry, and the payload fields of the type.
         """
-        if not isinstance(entry, RawJson):
-            entry = {"id": self._native.new_id(), **entry}
-        return self._native.insert_entry(entry)
+        return self._insert_entry(entry, "entry")
 
     def insert_usage_row(self, row: Mapping[str, JsonInput] | RawJson) -> str:
         """Append a row to the cost ledger from its JSON object; give its id.
@@ -72,9 +70,7 @@ class Mutator(Reads):
             row: `id` (a mapping may leave it out for a new one), `usage`, `adjustment`,
                 `entryId`, `details`, and others, which are kept.
         """
-        if not isinstance(row, RawJson):
-            row = {"id": self._native.new_id(), **row}
-        return self._native.insert_usage_row(row)
+        return self._insert_usage_row(row, "row")
 
     def insert_message(
         self,
@@ -85,13 +81,11 @@ class Mutator(Reads):
         terminate: bool = False,
     ) -> str:
         """Insert a message under `parent_id` (None for a root); give its id. It moves no tip."""
-        fields: dict[str, JsonInput] = {"parentId": parent_id, "type": "message"}
-        if id is not None:
-            fields["id"] = id
+        fields = _entry_fields("message", parent_id, id)
         fields["message"] = message
         if terminate:
             fields["terminate"] = True
-        return self.insert_entry(fields)
+        return self._insert_entry(fields, "")
 
     def insert_custom_entry(
         self,
@@ -102,13 +96,11 @@ class Mutator(Reads):
         id: str | None = None,
     ) -> str:
         """Insert an entry of the application's own type; give its id. It moves no tip."""
-        fields: dict[str, JsonInput] = {"parentId": parent_id, "type": "custom"}
-        if id is not None:
-            fields["id"] = id
-        fields["customType"] = custom_type
+        fields = _entry_fields("custom", parent_id, id)
+        fields["customType"] = string("custom_type", custom_type)
         if not isinstance(data, Absent):
             fields["data"] = data
-        return self.insert_entry(fields)
+        return self._insert_entry(fields, "")
 
     def insert_usage(
         self,
@@ -128,14 +120,16 @@ class Mutator(Reads):
             adjustment: Whether it corrects the ledger and stands for no request.
             details: What else is to be noted.
         """
+        if not isinstance(usage, Usage):
+            raise TypeError(f"usage must be a Usage, not {type(usage).__name__}")
         fields: dict[str, JsonInput] = {"usage": usage.to_dict(), "adjustment": adjustment}
         if id is not None:
-            fields["id"] = id
+            fields["id"] = string("id", id)
         if entry_id is not None:
-            fields["entryId"] = entry_id
+            fields["entryId"] = string("entry_id", entry_id)
         if not isinstance(details, Absent):
             fields["details"] = details
-        return self.insert_usage_row(fields)
+        return self._insert_usage_row(fields, "")
 
     def commit(self, *, ctx: Context | None = None) -> CommitResult:
         """Apply what was collected, all or nothing. Legal once, also without any write.
@@ -150,12 +144,35 @@ class Mutator(Reads):
         first_seq, seqs, timestamp, stats = self._native.commit(self._ctx if ctx is None else ctx)
         return CommitResult(first_seq, tuple(seqs), timestamp, _stats_of(stats))
 
+    def _insert_entry(self, entry: Mapping[str, JsonInput] | RawJson, name: str) -> str:
+        return self._native.insert_entry(self._with_id(entry, name), name)
+
+    def _insert_usage_row(self, row: Mapping[str, JsonInput] | RawJson, name: str) -> str:
+        return self._native.insert_usage_row(self._with_id(row, name), name)
+
+    def _with_id(self, item: Mapping[str, JsonInput] | RawJson, name: str) -> JsonInput:
+        if isinstance(item, RawJson):
+            return item
+        if not isinstance(item, Mapping):
+            raise TypeError(f"{name} must be a mapping or RawJson, not {type(item).__name__}")
+        return {"id": self._native.new_id(), **item}
+
     def _commit_collected(self) -> None:
         if self._native.pending:
             self.commit()
 
     def __repr__(self) -> str:
         return f"<pisession.{type(self).__name__} of {self._session!r}>"
+
+
+def _entry_fields(type: str, parent_id: str | None, id: str | None) -> dict[str, JsonInput]:
+    fields: dict[str, JsonInput] = {
+        "parentId": optional_string("parent_id", parent_id),
+        "type": type,
+    }
+    if id is not None:
+        fields["id"] = string("id", id)
+    return fields
 
 
 class Mutation(Mutator):

@@ -21,7 +21,7 @@ from ._records import entry_of as _entry_of
 from ._records import stats_of as _stats_of
 from ._records import structure_of as _structure_of
 from ._tuples import PathScan
-from ._values import count, optional_count, read_json
+from ._values import count, optional_count, optional_text, read_json, string, text
 
 LIST_LIMIT = 1_000
 
@@ -47,7 +47,7 @@ class Reads(Handle):
 
     def get_entry(self, id: str, *, ctx: Context | None = None) -> Entry | None:
         """Get the entry of that id; None when there is none."""
-        found = self.get_entries([id], ctx=ctx)
+        found = self.get_entries([string("id", id)], ctx=ctx)
         return found[0] if found else None
 
     def get_entries(self, ids: Iterable[str], *, ctx: Context | None = None) -> list[Entry]:
@@ -101,7 +101,7 @@ class Reads(Handle):
             limit: At most so many; must be positive, more than 10,000 count as 10,000.
             ctx: The authority of this call.
         """
-        read = (optional_count("cursor", cursor), order, count("limit", limit))
+        read = (optional_count("cursor", cursor), text("order", order), count("limit", limit))
         found = self._native.read_list(namespace, key, read, ctx)
         return [ListElement(value, seq) for seq, value in found]
 
@@ -155,5 +155,12 @@ def path_scan(
     limit: int | None,
 ) -> PathScan:
     """Check the arguments of a query along a path."""
-    cursor, limit = optional_count("cursor", cursor), optional_count("limit", limit)
-    return (type, custom_type, stop_at_type, stop_at_id, cursor, order, limit)
+    return (
+        optional_text("type", type),
+        optional_text("custom_type", custom_type),
+        optional_text("stop_at_type", stop_at_type),
+        optional_text("stop_at_id", stop_at_id),
+        optional_count("cursor", cursor),
+        text("order", order),
+        optional_count("limit", limit),
+    )

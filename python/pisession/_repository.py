@@ -18,7 +18,7 @@ from ._reads import Handle
 from ._records import Durability, SessionListing, SessionMetadata
 from ._session import Session
 from ._tuples import MetadataTuple
-from ._values import count
+from ._values import count, path_text, seconds, text
 
 _open: weakref.WeakSet[Repository] = weakref.WeakSet()
 
@@ -41,9 +41,10 @@ def open_repository(
     What is not there yet is made by the first `create`.
 
     Args:
-        uri: `memory:` (a new one each time), or `sqlite:PATH`: a folder of one file per session,
-            or a container (an existing file, or a name ending in .sqlite, .sqlite3 or .db). The
-            path is taken as it stands.
+        uri: `memory:` (a new one each time); `sqlite:PATH`: a folder of one file per session, or
+            a container (an existing file, or a name ending in .sqlite, .sqlite3 or .db); or
+            `jsonl:PATH`: a folder of one JSON lines file per session. The path is taken as it
+            stands.
         durability: What a commit that was acknowledged survives: "power" (process crash, kernel
             crash and power loss) or "process" (process crash).
         busy_timeout: Seconds (or a timedelta) a commit waits for another process's lock.
@@ -60,8 +61,8 @@ def open_repository(
         ...     [listing.name for listing in repository.list(details=True)]
         ['first']
     """
-    if isinstance(busy_timeout, timedelta):
-        busy_timeout = busy_timeout.total_seconds()
+    busy_timeout = seconds("busy_timeout", busy_timeout)
+    text("durability", durability)
     if max_payload is not None:
         count("max_payload", max_payload)
     native = _pisession.open_repository(uri, durability, busy_timeout, max_payload)
@@ -74,6 +75,7 @@ class Repository(Handle):
     def __init__(self, uri: str, native: _pisession.Repository) -> None:
         self._uri = uri
         self._native = native
+        self._process = os.getpid()
         self._lock = threading.Lock()
         self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         _open.add(self)
@@ -97,7 +99,7 @@ class Repository(Handle):
             SessionExistsError: If there is one of that id.
             InvalidIdError: If the id is empty, too long, or holds what ids cannot have.
         """
-        folder = None if cwd is None else os.fspath(cwd)
+        folder = None if cwd is None else path_text("cwd", cwd)
         return self._session(self._native.create(id, parent_session_id, folder, ctx))
 
     def open(
@@ -164,10 +166,14 @@ class Repository(Handle):
         return session
 
     def _close_at_exit(self) -> None:
+        # In a forked child it belongs to the parent, and the lock may be held by a thread that is
+        # not there.
+        if self._process != os.getpid():
+            return
         with self._lock:
             unclosed = [session for session in self._sessions if not session.closed]
         try:
-            # In a forked child they belong to the parent; a mutation that does not end is left.
+            # A mutation that does not end is left.
             self.close(ctx=Context(timeout=_EXIT_TIMEOUT))
         except Error:
             return
@@ -184,7 +190,9 @@ class Repository(Handle):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        # In a forked child it belongs to the parent, who closes it.
+        if self._process == os.getpid():
+            self.close()
 
     def __repr__(self) -> str:
         return f"<pisession.Repository {self._uri!r}>"

@@ -27,7 +27,7 @@ from ._records import (
 from ._records import entry_of as _entry_of
 from ._records import usage_of as _usage_of
 from ._tuples import EntryQuery
-from ._values import JsonInput, count, optional_count
+from ._values import JsonInput, count, optional_count, optional_text, path_text, text
 
 _Result = TypeVar("_Result")
 
@@ -66,7 +66,13 @@ class Session(Reads):
         return self._closed
 
     def new_id(self, timestamp: int | None = None) -> str:
-        """Make a new id; with a `timestamp` (Unix milliseconds) one that carries it."""
+        """Make a new id; with a `timestamp` (Unix milliseconds) one that carries it.
+
+        Raises:
+            InvalidArgumentError: If the timestamp does not fit into the 48 bits an id has for it.
+        """
+        if timestamp is not None:
+            count("timestamp", timestamp, 2**48)
         return self._native.new_id(timestamp)
 
     # Entries and usage
@@ -147,7 +153,7 @@ class Session(Reads):
         scan = (
             optional_count("from_seq", from_seq),
             optional_count("to_seq", to_seq),
-            order,
+            text("order", order),
             optional_count("limit", limit),
         )
         rows = self._native.scan_usage(scan, ctx)
@@ -267,14 +273,12 @@ class Session(Reads):
         is dead when `f` has returned.
 
         Raises:
-            TypeError: If `f` is asynchronous: nothing can be awaited inside a mutation.
+            TypeError: If `f` is asynchronous or a generator function: nothing can be awaited inside
+                a mutation, and its body must have run when it returns.
         """
         with self.begin_mutation(ctx=ctx) as mutation:
             result = f(Mutator(self, mutation._native, ctx))
-            if inspect.isawaitable(result):
-                if inspect.iscoroutine(result):
-                    result.close()
-                raise TypeError("a mutation's function must not be async: it awaits nothing")
+            _check_has_run(result)
             return result
 
     # The file
@@ -288,6 +292,8 @@ class Session(Reads):
             UnsupportedError: If the session is not kept in SQLite.
             InvalidArgumentError: If the SQL is wrong or would write.
         """
+        if isinstance(parameters, (str, bytes)):
+            raise TypeError("parameters must be several values, not one str or bytes")
         columns, rows = self._native.query(sql, list(parameters), ctx)
         return Rows(tuple(columns), tuple(rows))
 
@@ -298,7 +304,7 @@ class Session(Reads):
             UnsupportedError: If the session is not kept in SQLite.
             SessionExistsError: If there is a file at `path`.
         """
-        self._native.backup_to(os.fspath(path), ctx)
+        self._native.backup_to(path_text("path", path), ctx)
 
     # The end
 
@@ -322,7 +328,9 @@ class Session(Reads):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
+        # In a forked child it belongs to the parent, who closes it.
+        if self._process == os.getpid():
+            self.close()
 
     def _warn_if_open(self) -> None:
         # In a forked child it belongs to the parent.
@@ -342,6 +350,16 @@ class Session(Reads):
         return f"<pisession.Session {self.id!r}{state}>"
 
 
+def _check_has_run(result: object) -> None:
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        # It says nothing of never having been run.
+        result.close()
+    if inspect.isawaitable(result) or inspect.isasyncgen(result):
+        raise TypeError("a mutation's function must not be async: it awaits nothing")
+    if inspect.isgenerator(result):
+        raise TypeError("a mutation's function must not be a generator: it would run after the end")
+
+
 def _query(
     type: EntryType | None,
     custom_type: str | None,
@@ -352,11 +370,11 @@ def _query(
     limit: int | None,
 ) -> EntryQuery:
     return (
-        type,
-        custom_type,
+        optional_text("type", type),
+        optional_text("custom_type", custom_type),
         optional_count("from_seq", from_seq),
         optional_count("to_seq", to_seq),
         optional_count("cursor", cursor),
-        order,
+        text("order", order),
         optional_count("limit", limit),
     )

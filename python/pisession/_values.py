@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, TypeAlias, Union
 
 from ._errors import InvalidArgumentError
@@ -92,15 +94,73 @@ def preview(data: bytes, width: int = 60) -> str:
     return text if len(text) <= width and len(data) <= 4 * width else text[: width - 1] + "…"
 
 
-def count(name: str, value: int) -> int:
+def count(name: str, value: int, end: int = 2**53) -> int:
     """Check that a limit, cursor or sequence number is a count."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be an int, not {type(value).__name__}")
-    if not 0 <= value < 2**53:
-        raise InvalidArgumentError(f"{name} must be from 0 to 2**53 - 1, not {value}")
+    if not 0 <= value < end:
+        power = end.bit_length() - 1
+        raise InvalidArgumentError(f"{name} must be from 0 to 2**{power} - 1, not {_shown(value)}")
     return value
+
+
+def _shown(value: int) -> str:
+    # Python limits the digits that it writes of an integer.
+    return str(value) if value.bit_length() < 128 else f"a number of {value.bit_length()} bits"
 
 
 def optional_count(name: str, value: int | None) -> int | None:
     """Check that it is a count, or None."""
     return None if value is None else count(name, value)
+
+
+def string(name: str, value: str) -> str:
+    """Check that it is a str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    return value
+
+
+def optional_string(name: str, value: str | None) -> str | None:
+    """Check that it is a str, or None."""
+    return None if value is None else string(name, value)
+
+
+def text(name: str, value: str) -> str:
+    """Check that it is a str of Unicode text."""
+    try:
+        str.encode(string(name, value))
+    except UnicodeEncodeError:
+        message = f"{name} must be Unicode text without lone surrogates"
+    else:
+        return value
+    raise InvalidArgumentError(message)
+
+
+def optional_text(name: str, value: str | None) -> str | None:
+    """Check that it is a str of Unicode text, or None."""
+    return None if value is None else text(name, value)
+
+
+def path_text(name: str, path: str | os.PathLike[str]) -> str:
+    """Check that it is a path; give its text."""
+    try:
+        return os.fsdecode(path)
+    except TypeError:
+        kind = type(path).__name__
+    except UnicodeError:
+        raise InvalidArgumentError(f"{name} must be text that names a file") from None
+    raise TypeError(f"{name} must be a str or an os.PathLike, not {kind}")
+
+
+def seconds(name: str, value: float | timedelta) -> float:
+    """Check that it is a duration; give its seconds."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        kind = type(value).__name__
+        raise TypeError(f"{name} must be a number of seconds or a timedelta, not {kind}")
+    if not 0 <= value < 2**63:
+        shown = _shown(value) if isinstance(value, int) else value
+        raise InvalidArgumentError(f"{name} must be from 0 to 2**63 - 1 seconds, not {shown}")
+    return float(value)

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use pisession::{Error, ErrorKind};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
-use crate::error::to_python;
+use crate::error::{text, to_python};
 
 /// How long a call may wait, and the means to end its waiting.
 ///
@@ -25,17 +26,36 @@ impl Context {
     }
 }
 
+/// A timeout in seconds. A number that no float can hold is for ever.
+fn seconds(timeout: &Bound<'_, PyAny>) -> PyResult<f64> {
+    let py = timeout.py();
+    match timeout.extract() {
+        Ok(seconds) => Ok(seconds),
+        Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
+            Ok(if timeout.lt(0)? { f64::NEG_INFINITY } else { f64::INFINITY })
+        }
+        Err(_) => match timeout.call_method0("total_seconds") {
+            Ok(seconds) => seconds.extract(),
+            Err(_) => Err(PyTypeError::new_err(format!(
+                "timeout must be a number of seconds or a timedelta, not {}",
+                timeout.get_type().name()?
+            ))),
+        },
+    }
+}
+
 #[pymethods]
 impl Context {
     #[new]
     #[pyo3(signature = (*, timeout=None, traceparent=None))]
-    fn new(timeout: Option<&Bound<'_, PyAny>>, traceparent: Option<&str>, py: Python<'_>) -> PyResult<Self> {
+    fn new(
+        timeout: Option<&Bound<'_, PyAny>>,
+        traceparent: Option<&Bound<'_, PyString>>,
+        py: Python<'_>,
+    ) -> PyResult<Self> {
         let mut ctx = pisession::Context::new();
         if let Some(timeout) = timeout {
-            let seconds: f64 = match timeout.extract() {
-                Ok(seconds) => seconds,
-                Err(error) => timeout.call_method0("total_seconds").map_err(|_| error)?.extract::<f64>()?,
-            };
+            let seconds = seconds(timeout)?;
             if seconds.is_nan() || seconds < 0.0 {
                 let error = Error::new(
                     ErrorKind::InvalidArgument,
@@ -50,6 +70,7 @@ impl Context {
             }
         }
         if let Some(traceparent) = traceparent {
+            let traceparent = text(traceparent, ErrorKind::InvalidArgument, "a traceparent")?;
             ctx = ctx.with_traceparent(traceparent).map_err(|error| to_python(py, &error))?;
         }
         Ok(Self(ctx))

@@ -1,23 +1,45 @@
 //! Python values written as compact JSON, and nothing else taken.
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pisession::{Error, ErrorKind, Json, MAX_DEPTH};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
-use crate::error::to_python;
+use crate::error::{panicked, text, to_python};
 
 /// The JSON of `value`; `name` is what the caller calls it.
 ///
-/// A `TypeError` names the path to what is no JSON; NaN and infinities are `InvalidJsonError`.
+/// Without a name it is made of arguments of the caller, and its keys are what he calls them. A `TypeError` names
+/// the path to what is no JSON; NaN and infinities are `InvalidJsonError`.
 pub(crate) fn json_of(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Json> {
-    let mut writer = Writer { name, text: String::new(), path: Vec::new() };
-    writer.value(value)?;
-    Json::parse(writer.text).map_err(|error| to_python(value.py(), &error))
+    // A panic would be no `Exception` in Python. All that it leaves behind is this text.
+    let written = catch_unwind(AssertUnwindSafe(|| {
+        let mut writer = Writer { name, text: String::new(), path: Vec::new() };
+        writer.value(value)?;
+        Ok(writer.text)
+    }));
+    let text = written.unwrap_or_else(|panic| Err(panicked(value.py(), &*panic)))?;
+    Json::parse(text).map_err(|error| to_python(value.py(), &error))
+}
+
+/// The items of a dict as they are now, in the order that Python shows: it may be changed while it is written.
+/// What a subclass makes of the methods of a dict is not asked.
+fn items<'py>(dict: &Bound<'py, PyDict>) -> PyResult<Bound<'py, PyList>> {
+    static ORDERED_DICT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = dict.py();
+    let ordered = ORDERED_DICT.import(py, "collections", "OrderedDict")?;
+    if dict.is_instance(ordered)? {
+        return py
+            .get_type::<PyList>()
+            .call1((ordered.call_method1("items", (dict,))?,))?
+            .cast_into()
+            .map_err(Into::into);
+    }
+    Ok(dict.items())
 }
 
 /// The text of stored JSON, as Python gets it.
@@ -78,10 +100,11 @@ impl<'py> Writer<'_, 'py> {
     fn dict(&mut self, dict: &Bound<'py, PyDict>) -> PyResult<()> {
         self.check_depth(dict.py())?;
         self.text.push('{');
-        for (number, (key, value)) in dict.iter().enumerate() {
+        for (number, item) in items(dict)?.iter().enumerate() {
             if number > 0 {
                 self.text.push(',');
             }
+            let (key, value) = item.extract::<(Bound<'py, PyAny>, Bound<'py, PyAny>)>()?;
             let Ok(key) = key.cast_into::<PyString>() else {
                 return Err(self.type_error("has a key that is not a str"));
             };
@@ -98,7 +121,8 @@ impl<'py> Writer<'_, 'py> {
     fn list(&mut self, list: &Bound<'py, PyList>) -> PyResult<()> {
         self.check_depth(list.py())?;
         self.text.push('[');
-        for (number, value) in list.iter().enumerate() {
+        // A copy: it may be changed meanwhile.
+        for (number, value) in list.get_slice(0, list.len()).iter().enumerate() {
             if number > 0 {
                 self.text.push(',');
             }
@@ -116,7 +140,11 @@ impl<'py> Writer<'_, 'py> {
             return Ok(());
         }
         // Lone surrogates are written as escapes; what stands between them is ordinary text.
-        let encoded = string.call_method1("encode", ("utf-8", "surrogatepass"))?.cast_into::<PyBytes>()?;
+        let encoded = string
+            .py()
+            .get_type::<PyString>()
+            .call_method1("encode", (string, "utf-8", "surrogatepass"))?
+            .cast_into::<PyBytes>()?;
         let mut rest = encoded.as_bytes();
         self.text.push('"');
         while !rest.is_empty() {
@@ -166,10 +194,16 @@ impl<'py> Writer<'_, 'py> {
 
     /// JSON text that the caller has: checked, and kept as it is.
     fn raw(&mut self, value: &Bound<'py, PyAny>) -> PyResult<()> {
-        let text = value.getattr("text")?;
-        let json = match text.cast::<PyBytes>() {
-            Ok(bytes) => Json::from_bytes(bytes.as_bytes()),
-            Err(_) => Json::parse(text.extract::<PyBackedStr>()?),
+        let raw = value.getattr("text")?;
+        let json = if let Ok(bytes) = raw.cast::<PyBytes>() {
+            Json::from_bytes(bytes.as_bytes())
+        } else if let Ok(string) = raw.cast::<PyString>() {
+            Json::parse(text(string, ErrorKind::InvalidJson, &format!("the text of {}", self.place()))?)
+        } else {
+            let (place, found) = (self.place(), raw.get_type().name()?);
+            let message =
+                format!("the text of {place} must be a str or bytes, not {}", found.to_string_lossy());
+            return Err(PyTypeError::new_err(message));
         };
         match json {
             Ok(json) => self.text.push_str(json.as_str()),
@@ -184,7 +218,7 @@ impl<'py> Writer<'_, 'py> {
         }
         let error = Error::new(
             ErrorKind::InvalidJson,
-            format!("{} nests too deep ({MAX_DEPTH} levels at most)", self.name),
+            format!("{} nests too deep ({MAX_DEPTH} levels at most)", self.root()),
         )
         .with_hint("a container that holds itself has no end");
         Err(to_python(py, &error))
@@ -197,10 +231,18 @@ impl<'py> Writer<'_, 'py> {
         ))
     }
 
+    /// What the caller calls the value; without a name it is one of his arguments, by the key it got.
+    fn root(&self) -> String {
+        match self.path.first() {
+            Some(Step::Key(key)) if self.name.is_empty() => key.to_string_lossy().into_owned(),
+            _ => self.name.to_owned(),
+        }
+    }
+
     /// The path to the value being written, as one would spell it in Python.
     fn place(&self) -> String {
-        let mut place = self.name.to_owned();
-        for step in &self.path {
+        let mut place = self.root();
+        for step in self.path.iter().skip(usize::from(self.name.is_empty())) {
             // Writing to a String cannot fail.
             let _ = match step {
                 Step::Key(key) => write!(place, "[{}]", Json::string(&key.to_string_lossy())),

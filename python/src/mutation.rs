@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pisession::{ErrorKind, NewEntry, NewUsage, Write};
+use pisession::{Error, ErrorKind, NewEntry, NewUsage, Write};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
@@ -18,26 +18,59 @@ use crate::wait::call;
 #[pyclass(frozen, module = "pisession._pisession")]
 pub(crate) struct Mutation {
     mutation: pisession::Mutation,
-    /// The writes; none once it was committed or ended.
-    collected: Mutex<Option<Vec<Write>>>,
+    /// Held for moments only, and never without the interpreter lock: a forked child finds it free.
+    state: Mutex<State>,
+}
+
+/// What became of the writes. They are here, or were handed to the one commit, or were dropped.
+enum State {
+    Collecting(Vec<Write>),
+    Committed,
+    Ended,
+}
+
+fn commit_attempted() -> Error {
+    Error::new(ErrorKind::CommitAttempted, "the mutation has used its one commit")
+        .with_hint("collect all writes of a decision in one commit")
+}
+
+fn mutation_ended() -> Error {
+    Error::new(ErrorKind::MutationEnded, "the mutation has ended")
+        .with_hint("begin another one for another decision")
+}
+
+impl State {
+    /// Where writes are collected; once they are gone, the refusal. The core is not asked then: what it says may
+    /// have changed meanwhile.
+    fn writes(&mut self) -> Result<&mut Vec<Write>, Error> {
+        match self {
+            Self::Collecting(writes) => Ok(writes),
+            Self::Committed => Err(commit_attempted()),
+            Self::Ended => Err(mutation_ended()),
+        }
+    }
 }
 
 impl Mutation {
     pub(crate) fn new(mutation: pisession::Mutation) -> Self {
-        Self { mutation, collected: Mutex::new(Some(Vec::new())) }
+        Self { mutation, state: Mutex::new(State::Collecting(Vec::new())) }
     }
 
-    fn collected(&self) -> MutexGuard<'_, Option<Vec<Write>>> {
-        self.collected.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn collect(&self, py: Python<'_>, write: Write) -> PyResult<()> {
-        if let Some(writes) = self.collected().as_mut() {
-            writes.push(write);
-            return Ok(());
-        }
-        // After the commit or the end the core refuses another commit, and says why.
-        call(py, None, |ctx| self.mutation.commit(&[], ctx)).map(drop)
+        let collected = self.state().writes().map(|writes| writes.push(write));
+        raise(py, collected)
+    }
+
+    /// The writes, for the one commit.
+    fn take(&self) -> Result<Vec<Write>, Error> {
+        let mut state = self.state();
+        let writes = std::mem::take(state.writes()?);
+        *state = State::Committed;
+        Ok(writes)
     }
 }
 
@@ -150,17 +183,17 @@ impl Mutation {
         self.collect(py, Write::DeleteList(address(namespace, key)?))
     }
 
-    /// `entry` is the JSON object of an entry; its id.
-    fn insert_entry(&self, py: Python<'_>, entry: &Bound<'_, PyAny>) -> PyResult<String> {
-        let entry = raise(py, NewEntry::from_json(json_of(entry, "entry")?.as_str()))?;
+    /// `entry` is the JSON object of an entry, which the caller calls `name`; its id.
+    fn insert_entry(&self, py: Python<'_>, entry: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+        let entry = raise(py, NewEntry::from_json(json_of(entry, name)?.as_str()))?;
         let id = entry.id().to_owned();
         self.collect(py, Write::Entry(entry))?;
         Ok(id)
     }
 
-    /// `row` is the JSON object of a usage row; its id.
-    fn insert_usage_row(&self, py: Python<'_>, row: &Bound<'_, PyAny>) -> PyResult<String> {
-        let row = raise(py, NewUsage::from_json(json_of(row, "row")?.as_str()))?;
+    /// `row` is the JSON object of a usage row, which the caller calls `name`; its id.
+    fn insert_usage_row(&self, py: Python<'_>, row: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+        let row = raise(py, NewUsage::from_json(json_of(row, name)?.as_str()))?;
         let id = row.id().to_owned();
         self.collect(py, Write::Usage(row))?;
         Ok(id)
@@ -169,16 +202,22 @@ impl Mutation {
     /// How many writes were collected and not committed.
     #[getter]
     fn pending(&self) -> usize {
-        self.collected().as_ref().map_or(0, Vec::len)
+        match &*self.state() {
+            State::Collecting(writes) => writes.len(),
+            State::Committed | State::Ended => 0,
+        }
     }
 
     fn commit<'py>(&self, py: Python<'py>, ctx: Option<&Context>) -> PyResult<Bound<'py, PyTuple>> {
-        let writes = self.collected().take().unwrap_or_default();
+        // A call that may not even begin keeps the writes for another one, as the core keeps the commit.
+        raise(py, ctx.map_or(Ok(()), |ctx| ctx.inner().check()))?;
+        let writes = raise(py, self.take())?;
         records::commit_result(py, &call(py, ctx, |ctx| self.mutation.commit(&writes, ctx))?)
     }
 
     fn end(&self, py: Python<'_>) -> PyResult<()> {
-        drop(self.collected().take());
+        let ended = std::mem::replace(&mut *self.state(), State::Ended);
+        drop(ended);
         // It waits for a commit that another thread has begun.
         call(py, None, |_| {
             self.mutation.end();

@@ -1,6 +1,5 @@
 //! Repositories.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use pisession::{
@@ -10,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::context::Context;
-use crate::error::{exception, optional_text, text};
+use crate::error::{self, exception, optional_text, text};
 use crate::query::invalid;
 use crate::records;
 use crate::session::Session;
@@ -57,7 +56,7 @@ impl Repository {
         py: Python<'_>,
         id: Option<Bound<'_, PyString>>,
         parent_session_id: Option<Bound<'_, PyString>>,
-        cwd: Option<String>,
+        cwd: Option<Bound<'_, PyString>>,
         ctx: Option<&Context>,
     ) -> PyResult<Session> {
         let id_text = |id: &Option<Bound<'_, PyString>>| {
@@ -66,7 +65,8 @@ impl Repository {
         let options = CreateOptions {
             id: id_text(&id)?,
             parent_session_id: id_text(&parent_session_id)?,
-            cwd,
+            cwd: optional_text(cwd.as_ref(), ErrorKind::InvalidArgument, "a working folder")?
+                .map(str::to_owned),
             ..CreateOptions::default()
         };
         Ok(Session::new(call(py, ctx, |ctx| self.0.create(&options, ctx))?))
@@ -76,7 +76,7 @@ impl Repository {
         &self,
         py: Python<'_>,
         id: &Bound<'_, PyString>,
-        path: Option<PathBuf>,
+        path: Option<Bound<'_, PyString>>,
         read_only: bool,
         ctx: Option<&Context>,
     ) -> PyResult<Session> {
@@ -84,7 +84,7 @@ impl Repository {
         // Of metadata the core looks at these two when it opens.
         let metadata = SessionMetadata {
             id: id.to_owned(),
-            path,
+            path: path.as_ref().map(error::path).transpose()?,
             created_at: 0,
             storage_version: 0,
             cwd: None,

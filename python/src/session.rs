@@ -1,19 +1,18 @@
 //! Sessions: global durable data, branches, and the way onto the mutation line.
 
-use std::path::PathBuf;
-
 use pisession::{Address, ErrorKind, SqlValue, UsageScan};
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyFloat, PyList, PyString, PyTuple};
 
 use crate::branch::Branch;
 use crate::context::Context;
 use crate::entries::Entries;
-use crate::error::{optional_text, text};
+use crate::error::{self, optional_text, text};
 use crate::json::json_of;
 use crate::mutation::Mutation;
-use crate::query::{EntryArguments, PathArguments, order};
+use crate::query::{EntryArguments, PathArguments, invalid, order};
 use crate::reads::{self, ListArguments, address};
 use crate::records::{self, EntryTuple, MetadataTuple, StructureTuple};
 use crate::wait::call;
@@ -286,11 +285,16 @@ impl Session {
     fn query<'py>(
         &self,
         py: Python<'py>,
-        sql: &str,
+        sql: &Bound<'py, PyString>,
         parameters: Vec<Bound<'py, PyAny>>,
         ctx: Option<&Context>,
     ) -> PyResult<(Vec<String>, Vec<Bound<'py, PyTuple>>)> {
-        let parameters = parameters.iter().map(sql_value).collect::<PyResult<Vec<_>>>()?;
+        let sql = text(sql, ErrorKind::InvalidArgument, "an SQL statement")?;
+        let parameters = parameters
+            .iter()
+            .enumerate()
+            .map(|(number, value)| sql_value(value, &format!("parameters[{number}]")))
+            .collect::<PyResult<Vec<_>>>()?;
         let found = call(py, ctx, |ctx| self.0.query(sql, &parameters, ctx))?;
         let rows = found.rows.into_iter().map(|row| {
             let cells: PyResult<Vec<_>> = row.into_iter().map(|cell| sql_cell(py, cell)).collect();
@@ -299,7 +303,8 @@ impl Session {
         Ok((found.columns, rows.collect::<PyResult<_>>()?))
     }
 
-    fn backup_to(&self, py: Python<'_>, path: PathBuf, ctx: Option<&Context>) -> PyResult<()> {
+    fn backup_to(&self, py: Python<'_>, path: &Bound<'_, PyString>, ctx: Option<&Context>) -> PyResult<()> {
+        let path = error::path(path)?;
         call(py, ctx, |ctx| self.0.backup_to(&path, ctx))
     }
 
@@ -312,20 +317,32 @@ fn pairs(addresses: Vec<Address>) -> Vec<(String, String)> {
     addresses.iter().map(|address| (address.namespace().to_owned(), address.key().to_owned())).collect()
 }
 
-fn sql_value(value: &Bound<'_, PyAny>) -> PyResult<SqlValue> {
+/// A parameter of a query; `place` is what the caller calls it.
+fn sql_value(value: &Bound<'_, PyAny>, place: &str) -> PyResult<SqlValue> {
     if value.is_none() {
         return Ok(SqlValue::Null);
     }
-    if let Ok(text) = value.extract::<String>() {
-        return Ok(SqlValue::Text(text));
+    if let Ok(string) = value.cast::<PyString>() {
+        return Ok(SqlValue::Text(text(string, ErrorKind::InvalidArgument, place)?.to_owned()));
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
         return Ok(SqlValue::Blob(bytes.as_bytes().to_vec()));
     }
-    if let Ok(float) = value.cast::<pyo3::types::PyFloat>() {
+    if let Ok(float) = value.cast::<PyFloat>() {
         return Ok(SqlValue::Real(float.value()));
     }
-    value.extract::<i64>().map(SqlValue::Integer)
+    value.extract::<i64>().map(SqlValue::Integer).map_err(|failure| {
+        let py = value.py();
+        if failure.is_instance_of::<PyOverflowError>(py) {
+            return invalid(
+                py,
+                format!("{place} does not fit into 64 bits"),
+                "hand it over as a str or a float",
+            );
+        }
+        let kind = value.get_type().name().map_or_else(|_| "this".to_owned(), |name| name.to_string());
+        PyTypeError::new_err(format!("{place} must be a str, bytes, int, float or None, not {kind}"))
+    })
 }
 
 fn sql_cell(py: Python<'_>, cell: SqlValue) -> PyResult<Bound<'_, PyAny>> {

@@ -11,12 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pisession::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::context::Context;
-use crate::error::to_python;
+use crate::error::{panicked, to_python};
 
 /// The interpreter's main thread, as `threading.get_ident` numbers it; 0 as long as it is not known.
 static MAIN_THREAD: AtomicU64 = AtomicU64::new(0);
@@ -118,16 +117,7 @@ fn outcome<T>(
     match result {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(to_python(py, &error)),
-        Err(panic) => {
-            let what = panic
-                .downcast_ref::<&str>()
-                .map(|text| (*text).to_owned())
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "no message".to_owned());
-            let error = Error::new(ErrorKind::Panic, format!("the library panicked: {what}"))
-                .with_hint("please report it");
-            Err(to_python(py, &error))
-        }
+        Err(panic) => Err(panicked(py, &*panic)),
     }
 }
 

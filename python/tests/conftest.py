@@ -11,7 +11,6 @@ import pytest
 
 import pisession
 
-
 URIS = ["memory:", "jsonl:{folder}", "sqlite:{folder}", "sqlite:{folder}/container.db"]
 
 

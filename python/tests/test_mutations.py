@@ -1,6 +1,8 @@
 """Mutation blocks: collected writes, one commit, an end on every path."""
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -174,6 +176,113 @@ def test_mutate_takes_no_async_function(session: pisession.Session) -> None:
     with pytest.raises(TypeError, match="must not be async"):
         session.mutate(decide)  # type: ignore[unused-coroutine]
     session.set_value("app", "x", 2)
+
+
+def test_mutate_takes_no_generator_function(session: pisession.Session) -> None:
+    def decide(m: pisession.Mutator) -> Iterator[None]:
+        m.set_value("app", "x", 1)
+        yield
+
+    async def decide_later(m: pisession.Mutator) -> AsyncIterator[None]:
+        m.set_value("app", "x", 1)
+        yield
+
+    with pytest.raises(TypeError, match="must not be a generator"):
+        session.mutate(decide)
+    with pytest.raises(TypeError, match="must not be async"):
+        session.mutate(decide_later)
+    session.set_value("app", "x", 2)
+
+
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Let threads take turns as often as possible."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def beside(work: Callable[[], object], other: Callable[[], object]) -> None:
+    """Do both at once, `other` on a thread of its own."""
+    both = threading.Barrier(2)
+
+    def wait_and_work() -> None:
+        both.wait()
+        other()
+
+    thread = threading.Thread(target=wait_and_work)
+    thread.start()
+    both.wait()
+    try:
+        work()
+    finally:
+        thread.join()
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_a_commit_beside_an_end_is_whole_or_refused(session: pisession.Session) -> None:
+    for number in range(1, 1001):
+        m = session.begin_mutation()
+        m.set_value("app", "x", number)
+        results: list[pisession.CommitResult | pisession.Error] = []
+
+        def commit(
+            m: pisession.Mutation = m,
+            results: list[pisession.CommitResult | pisession.Error] = results,
+        ) -> None:
+            try:
+                results.append(m.commit())
+            except pisession.Error as error:
+                results.append(error)
+
+        beside(m.end, commit)
+        if isinstance(results[0], pisession.CommitResult):
+            assert len(results[0].seqs) == 1
+            assert session.get_value("app", "x") == number
+        else:
+            assert isinstance(results[0], pisession.MutationEndedError)
+            assert session.get_value("app", "x") != number
+
+
+@pytest.mark.usefixtures("hasty_threads")
+def test_a_write_beside_a_commit_is_in_it_or_refused(session: pisession.Session) -> None:
+    for number in range(1, 301):
+        m = session.begin_mutation()
+        m.set_value("app", "x", number)
+        results: list[pisession.CommitResult] = []
+        taken: list[int] = []
+
+        def write(m: pisession.Mutation = m, taken: list[int] = taken, n: int = number) -> None:
+            try:
+                while True:
+                    m.set_value("app", "y", [n, len(taken)])
+                    taken.append(len(taken))
+            except pisession.CommitAttemptedError:
+                return
+
+        def commit(
+            m: pisession.Mutation = m, results: list[pisession.CommitResult] = results
+        ) -> None:
+            results.append(m.commit())
+
+        try:
+            beside(commit, write)
+        finally:
+            m.end()
+        assert len(results[0].seqs) == 1 + len(taken)
+        assert session.get_value("app", "x") == number
+        if taken:
+            assert session.get_value("app", "y") == [number, taken[-1]]
+
+
+def test_a_commit_whose_context_is_over_leaves_the_writes(session: pisession.Session) -> None:
+    with session.begin_mutation() as m:
+        m.set_value("app", "x", 1)
+        with pytest.raises(pisession.DeadlineExceededError):
+            m.commit(ctx=pisession.Context(timeout=0))
+        assert len(m.commit().seqs) == 1
+    assert session.get_value("app", "x") == 1
 
 
 def test_a_nested_writer_is_refused_and_does_not_hang(session: pisession.Session) -> None:

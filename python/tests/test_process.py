@@ -242,8 +242,12 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(uri: str) -> None:
         repository = pisession.open_repository(sys.argv[1])
         session = repository.create(id="s")
         branch = session.create_branch("main")
+        branch.append_many([pisession.NewMessage({}), pisession.NewMessage({})])
+        entries = branch.entries()
+        next(entries)
         m = session.begin_mutation()
         calls = {
+            "next": lambda: next(entries),
             "stats": session.stats,
             "begin": session.begin_mutation,
             "append": lambda: branch.append_message({"role": "user"}),
@@ -277,7 +281,107 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(uri: str) -> None:
         """,
         uri,
     )
-    assert printed == "0 1 1\n"
+    assert printed == "0 1 3\n"
+
+
+FORKED_EXIT = """
+    import os, signal, sys, threading, warnings
+    import pisession
+
+    warnings.simplefilter("ignore")  # a fork beside threads is what this is about
+    repository = pisession.open_repository(sys.argv[1])
+    session = repository.create()
+    held, release = threading.Event(), threading.Event()
+
+    def hold():
+        with repository._lock:
+            held.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends one that hangs
+        sys.exit(7)
+    status = os.waitpid(child, 0)[1]
+    release.set()
+    holder.join()
+    print(os.waitstatus_to_exitcode(status))
+    repository.close()
+"""
+
+
+def test_a_forked_child_exits_whatever_other_threads_held(uri: str) -> None:
+    assert run(FORKED_EXIT, uri) == "7\n"
+
+
+FORKED_ITERATOR = """
+    import os, signal, sys, threading, warnings
+    import pisession
+
+    warnings.simplefilter("ignore")
+    repository = pisession.open_repository(sys.argv[1], durability="process")
+    session = repository.create()
+    branch = session.create_branch("main")
+    branch.append_many([pisession.NewMessage({"text": "x" * 500}) for _ in range(2000)])
+    entries, stop = branch.entries(), threading.Event()
+
+    def read():
+        global entries
+        while not stop.is_set():
+            for _ in entries:
+                pass
+            entries = branch.entries()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    codes = set()
+    for _ in range(30):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            try:
+                next(entries)
+            except pisession.ForkedError:
+                os._exit(7)
+            os._exit(1)
+        codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        if codes != {7}:
+            break
+    stop.set()
+    reader.join()
+    print(codes)
+    repository.close()
+"""
+
+
+def test_an_iterator_is_refused_in_a_child_even_while_another_thread_reads(uri: str) -> None:
+    assert run(FORKED_ITERATOR, uri) == "{7}\n"
+
+
+def test_a_forked_child_may_leave_the_blocks_of_its_parent(uri: str) -> None:
+    printed = run(
+        """
+        import os, sys
+        import pisession
+
+        with pisession.open_repository(sys.argv[1]) as repository, repository.create() as session:
+            with session.begin_mutation() as m:
+                m.set_value("app", "x", 1)
+                child = os.fork()
+                if child == 0:
+                    sys.exit(7)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            child = os.fork()
+        if child == 0:
+            os._exit(8)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+        uri,
+    )
+    assert printed == "7\n8\n"
 
 
 FOREIGN = """

@@ -139,9 +139,76 @@ def test_every_writer_names_its_own_argument(
     with session.begin_mutation() as m:
         with pytest.raises(TypeError, match=r"^value\[\"x\"\]"):
             m.set_value("app", "x", bad)
-        with pytest.raises(TypeError, match=r"^entry\[\"message\"\]\[\"x\"\]"):
+        with pytest.raises(TypeError, match=r"^message\[\"x\"\]"):
             m.insert_message(bad, parent_id=None)
+        with pytest.raises(TypeError, match=r"^data\[\"x\"\]"):
+            m.insert_custom_entry("note", bad, parent_id=None)
+        with pytest.raises(TypeError, match=r"^details\[\"x\"\]"):
+            m.insert_usage(pisession.Usage(), details=bad)
+        with pytest.raises(TypeError, match=r"^entry\[\"x\"\]"):
+            m.insert_entry({"parentId": None, "type": "message", **bad})
+        with pytest.raises(TypeError, match=r"^row\[\"x\"\]"):
+            m.insert_usage_row(bad)
     assert session.next_seq() == before
+
+
+def test_an_ordered_dict_keeps_the_order_that_is_seen(session: pisession.Session) -> None:
+    ordered = OrderedDict(a=1, b=2)
+    ordered.move_to_end("a")
+    session.set_value("app", "x", ordered)
+    stored = session.get_stored_value("app", "x")
+    assert stored is not None
+    assert stored.value_json == b'{"b":2,"a":1}'
+
+
+def test_what_a_subclass_overrides_decides_nothing(session: pisession.Session) -> None:
+    called: list[str] = []
+
+    class Text(str):
+        __slots__ = ()
+
+        def encode(self, *_: Any) -> bytes:
+            called.append("encode")
+            return b'",evil'
+
+    class Mapping(OrderedDict[str, Any]):
+        def items(self) -> Any:
+            called.append("items")
+            return [("evil", 1)]
+
+    class Items(list[Any]):
+        def __iter__(self) -> Any:
+            called.append("iter")
+            return iter(["evil"])
+
+    session.set_value("app", "x", Mapping(a=Text("\ud800"), b=Items([1])))
+    assert session.get_value("app", "x") == {"a": "\ud800", "b": [1]}
+    assert called == []
+
+
+def test_containers_may_change_while_they_are_written(session: pisession.Session) -> None:
+    mapping: dict[str, Any] = {}
+    items: list[Any] = []
+
+    class Changing:
+        """Is asked for its class, as it is no `dict`, `list` and so on: is it `RawJson`?"""
+
+        text = "1"
+
+        def __getattribute__(self, name: str) -> Any:
+            if name != "__class__":
+                return object.__getattribute__(self, name)
+            mapping[f"more {len(mapping)}"] = 2
+            items.clear()
+            return pisession.RawJson
+
+    changing: Any = Changing()
+    mapping.update(a=changing, b=[1, 2])
+    session.set_value("app", "x", mapping)
+    assert session.get_value("app", "x") == {"a": 1, "b": [1, 2]}
+    items.extend([changing, 2, 3])
+    session.set_value("app", "x", items)
+    assert session.get_value("app", "x") == [1, 2, 3]
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::entry::{Entry, EntryType};
+use crate::process::Process;
 use crate::session::reader::{SessionReader, sealed::Source};
 use crate::session::{EntryQuery, Session};
 use crate::storage::query::{BranchScan, PathOrder};
@@ -12,7 +13,7 @@ use crate::storage::query::{BranchScan, PathOrder};
 /// How many entries a page has.
 const PAGE: u64 = 256;
 
-/// An iterator over entries. After an error it ends.
+/// An iterator over entries. After an error it ends; in a forked child every step is one.
 #[derive(Debug)]
 pub struct Entries {
     session: Session,
@@ -20,6 +21,7 @@ pub struct Entries {
     rest: Rest,
     page: VecDeque<Entry>,
     left: Option<u64>,
+    process: Process,
 }
 
 /// What is still to be read.
@@ -32,12 +34,16 @@ enum Rest {
 
 impl Entries {
     pub(crate) fn of_session(session: Session, query: EntryQuery, ctx: Context) -> Self {
-        Self { session, ctx, left: query.limit, rest: Rest::Session(query), page: VecDeque::new() }
+        Self::new(session, ctx, query.limit, Rest::Session(query))
     }
 
     pub(crate) fn of_path(session: Session, start: Option<String>, scan: BranchScan, ctx: Context) -> Self {
         let rest = start.map_or(Rest::Nothing, |start| Rest::Path(start, scan.clone()));
-        Self { session, ctx, left: scan.limit, rest, page: VecDeque::new() }
+        Self::new(session, ctx, scan.limit, rest)
+    }
+
+    fn new(session: Session, ctx: Context, left: Option<u64>, rest: Rest) -> Self {
+        Self { session, ctx, rest, page: VecDeque::new(), left, process: Process::current() }
     }
 
     fn next_page(&mut self) -> Result<()> {
@@ -115,6 +121,10 @@ impl Iterator for Entries {
     type Item = Result<Entry>;
 
     fn next(&mut self) -> Option<Result<Entry>> {
+        // What was read before a fork is not given out in the child either.
+        if let Err(error) = self.process.check() {
+            return Some(Err(error));
+        }
         if self.page.is_empty()
             && self.left != Some(0)
             && let Err(error) = self.next_page()

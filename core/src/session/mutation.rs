@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::IdGenerator;
 use crate::model::write::{CommitResult, Write};
+use crate::process::Process;
 use crate::session::backend::Backend;
 use crate::session::line::Ticket;
 use crate::session::reader::{SessionReader, sealed::Source};
@@ -33,6 +34,7 @@ pub struct Mutator {
     ticket: Ticket,
     attempted: Mutex<bool>,
     ended: AtomicBool,
+    process: Process,
     span: tracing::Span,
 }
 
@@ -47,6 +49,8 @@ impl Mutator {
     /// [`ReservedAddress`](ErrorKind::ReservedAddress), [`TooLarge`](ErrorKind::TooLarge), …); what storage
     /// fails with.
     pub fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
+        // Before the lock: in a fork it may be held by a thread that is not there.
+        self.process.check()?;
         // Held through the commit: `end` waits for it.
         let mut attempted = lock(&self.attempted);
         self.check()?;
@@ -74,6 +78,10 @@ impl Mutator {
     }
 
     fn end(&self) {
+        // In a fork the line is the parent's.
+        if self.process.check().is_err() {
+            return;
+        }
         let _admitted = lock(&self.attempted);
         if !self.ended.swap(true, Ordering::AcqRel) {
             self.session.end(self.ticket);
@@ -118,6 +126,7 @@ impl Mutation {
                 ticket,
                 attempted: Mutex::new(false),
                 ended: AtomicBool::new(false),
+                process: Process::current(),
                 span,
             },
         }

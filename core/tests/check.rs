@@ -341,6 +341,7 @@ fn fields_that_nest_as_deep_as_they_may_are_sound_and_survive_their_json() {
         let mut commit: Vec<Write> =
             entries(MAX_DEPTH).iter().map(|text| Write::Entry(NewEntry::from_json(text).unwrap())).collect();
         commit.push(Write::Usage(NewUsage::from_json(&row(MAX_DEPTH)).unwrap()));
+        commit.push(Write::SetValue(Address::new("pi.branch.tip", "main").unwrap(), Json::null()));
         session.mutate(|mutator, ctx| mutator.commit(&commit, ctx), &background()).unwrap();
         assert_eq!(kinds(session), []);
         for entry in session.find_entries(&EntryQuery::default(), &background()).unwrap() {

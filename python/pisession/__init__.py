@@ -65,6 +65,7 @@ from ._errors import (
     UnsupportedError,
     UnsupportedVersionError,
 )
+from ._files import import_file, open_file
 from ._mutation import Mutation, Mutator
 from ._pisession import Context, __version__
 from ._records import (
@@ -79,6 +80,8 @@ from ._records import (
     Entry,
     EntryStructure,
     EntryType,
+    FileWarning,
+    Import,
     ListElement,
     MessageEntry,
     NewCustomEntry,
@@ -126,9 +129,11 @@ __all__ = [
     "Error",
     "ErrorKind",
     "FileChangedError",
+    "FileWarning",
     "ForeignSqliteError",
     "ForkedError",
     "FullError",
+    "Import",
     "InvalidAddressError",
     "InvalidArgumentError",
     "InvalidBranchError",
@@ -176,6 +181,8 @@ __all__ = [
     "Usage",
     "UsageRow",
     "__version__",
+    "import_file",
+    "open_file",
     "open_repository",
 ]
 

@@ -17,6 +17,7 @@ from ._tuples import (
     StructureTuple,
     UsageScan,
     UsageTuple,
+    WarningTuple,
 )
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "__version__",
     "begin_exit",
     "finish_exit",
+    "import_file",
+    "open_file",
     "open_repository",
     "set_main_thread",
     "write_json",
@@ -45,6 +48,17 @@ def begin_exit(refusal: Error) -> None: ...
 def finish_exit(timeout: float) -> None: ...
 def set_main_thread(ident: int) -> None: ...
 def write_json(value: object, name: str = "value") -> bytes: ...
+def open_file(
+    path: str, strict: bool, salvage: bool, copy_to: Repository | None, ctx: Context | None
+) -> Session: ...
+def import_file(
+    path: str,
+    repository: Repository,
+    strict: bool,
+    salvage: bool,
+    id: str | None,
+    ctx: Context | None,
+) -> tuple[MetadataTuple, bool, int, list[WarningTuple]]: ...
 def open_repository(
     uri: str, durability: str, busy_timeout: float, max_payload: int | None
 ) -> Repository: ...
@@ -78,6 +92,7 @@ class Repository:
 @final
 class Session:
     def metadata(self) -> MetadataTuple: ...
+    def file_warnings(self) -> list[WarningTuple]: ...
     def new_id(self, timestamp: int | None = None) -> str: ...
     def get_entries(self, ids: list[str], ctx: Context | None) -> list[EntryTuple]: ...
     def stats(self, ctx: Context | None) -> StatsTuple: ...

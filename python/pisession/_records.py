@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ._errors import Error
-from ._tuples import EntryTuple, StatsTuple, StructureTuple, UsageTuple
+from ._tuples import EntryTuple, StatsTuple, StructureTuple, UsageTuple, WarningTuple
 from ._values import ABSENT, Absent, JsonInput, preview, read_json
 
 # Unions of one each: what stubtest takes for what a type checker makes of them.
@@ -589,3 +589,51 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self.rows)
+
+
+@dataclass(frozen=True)
+class FileWarning:
+    """One thing that reading a session file of version 1 to 3 found.
+
+    Attributes:
+        kind: What it is about, for example "bad_line".
+        line: The line, from 1.
+        value: Which of the values on the line, from 0.
+        offset: Where the line starts in the file.
+        length: How many bytes the line has, without its end.
+        message: What was found, in plain words.
+        is_damage: Whether the file's structure is damaged there; strict reading refuses it.
+    """
+
+    kind: str
+    line: int
+    value: int
+    offset: int
+    length: int
+    message: str
+    is_damage: bool
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message} ({self.kind})"
+
+
+@dataclass(frozen=True)
+class Import:
+    """What an import did.
+
+    Attributes:
+        session: The session: the new one, or the one that held the file already.
+        added: Whether anything was added.
+        entries: How many entries the file gives.
+        warnings: What is wrong with the file, by line.
+    """
+
+    session: SessionMetadata
+    added: bool
+    entries: int
+    warnings: tuple[FileWarning, ...]
+
+
+def file_warnings(found: list[WarningTuple]) -> tuple[FileWarning, ...]:
+    """Make the records."""
+    return tuple(FileWarning(*warning) for warning in found)

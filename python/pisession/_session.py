@@ -19,12 +19,14 @@ from ._records import (
     BranchInfo,
     Entry,
     EntryType,
+    FileWarning,
     Order,
     Rows,
     SessionMetadata,
     UsageRow,
 )
 from ._records import entry_of as _entry_of
+from ._records import file_warnings as _file_warnings
 from ._records import usage_of as _usage_of
 from ._tuples import EntryQuery
 from ._values import JsonInput, count, optional_count, optional_text, path_text, text
@@ -64,6 +66,11 @@ class Session(Reads):
     def closed(self) -> bool:
         """Whether it was closed, by itself or with its repository."""
         return self._closed
+
+    @property
+    def file_warnings(self) -> tuple[FileWarning, ...]:
+        """What is wrong with the file of version 1 to 3 that it was opened from, by line."""
+        return _file_warnings(self._native.file_warnings())
 
     def new_id(self, timestamp: int | None = None) -> str:
         """Make a new id; with a `timestamp` (Unix milliseconds) one that carries it.

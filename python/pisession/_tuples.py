@@ -42,3 +42,5 @@ MetadataTuple: TypeAlias = tuple[str, int, int, str | None, str | None, str | No
 ListingTuple: TypeAlias = tuple[
     MetadataTuple | None, Path | None, int | None, str, str | None, int | None, Error | None
 ]
+# kind, line, value, offset, length, message, is_damage
+WarningTuple: TypeAlias = tuple[str, int, int, int, int, str, bool]

@@ -9,6 +9,7 @@ mod branch;
 mod context;
 mod entries;
 mod error;
+mod files;
 mod json;
 mod mutation;
 mod query;
@@ -29,6 +30,8 @@ mod _pisession {
     use crate::context::Context;
     #[pymodule_export]
     use crate::entries::Entries;
+    #[pymodule_export]
+    use crate::files::{import_file, open_file};
     #[pymodule_export]
     use crate::json::write_json;
     #[pymodule_export]

@@ -49,6 +49,12 @@ pub(crate) fn open_repository(
 #[pyclass(frozen, module = "pisession._pisession")]
 pub(crate) struct Repository(pisession::Repository);
 
+impl Repository {
+    pub(crate) fn inner(&self) -> &pisession::Repository {
+        &self.0
+    }
+}
+
 #[pymethods]
 impl Repository {
     fn create(

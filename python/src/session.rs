@@ -10,6 +10,7 @@ use crate::branch::Branch;
 use crate::context::Context;
 use crate::entries::Entries;
 use crate::error::{self, optional_text, text};
+use crate::files::{self, WarningTuple};
 use crate::json::json_of;
 use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, invalid, order};
@@ -31,6 +32,11 @@ impl Session {
 impl Session {
     fn metadata(&self) -> MetadataTuple {
         records::metadata(self.0.metadata())
+    }
+
+    /// What reading an old file found.
+    fn file_warnings(&self) -> Vec<WarningTuple> {
+        self.0.legacy().map(|legacy| files::warnings(&legacy.warnings)).unwrap_or_default()
     }
 
     #[pyo3(signature = (timestamp=None))]

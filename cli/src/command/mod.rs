@@ -43,7 +43,7 @@ static LONG_VERSION: LazyLock<String> =
 
 const EXAMPLES: &str = "\
 Examples:
-  pisession info ~/.pi/agent/sessions/work/session.jsonl
+  pisession info ~/.pi/agent/sessions/project/session.jsonl
   pisession tree session.jsonl
   pisession log session.jsonl --limit 10
   pisession import *.jsonl --into sqlite:sessions

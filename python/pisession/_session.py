@@ -316,11 +316,13 @@ class Session(Reads):
     # The end
 
     def close(self, *, ctx: Context | None = None) -> None:
-        """Refuse new work, fail the mutations that wait, wait for what has begun, close. Idempotent.
+        """Refuse new work, fail the mutations that wait, wait for what has begun, close.
+
+        Idempotent.
 
         Raises:
-            DeadlineExceededError: If what has begun does not end in time; the session takes no new work
-                and keeps its lock until it is closed again.
+            DeadlineExceededError: If what has begun does not end in time; the session takes no
+                new work and keeps its lock until it is closed again.
             NestedMutationError: If this thread holds the line itself.
         """
         self._native.close(ctx)

@@ -209,8 +209,6 @@ impl Mutation {
     }
 
     fn commit<'py>(&self, py: Python<'py>, ctx: Option<&Context>) -> PyResult<Bound<'py, PyTuple>> {
-        // A call that may not even begin keeps the writes for another one, as the core keeps the commit.
-        raise(py, ctx.map_or(Ok(()), |ctx| ctx.inner().check()))?;
         let writes = raise(py, self.take())?;
         records::commit_result(py, &call(py, ctx, |ctx| self.mutation.commit(&writes, ctx))?)
     }

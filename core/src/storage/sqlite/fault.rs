@@ -107,7 +107,7 @@ impl Latch {
             ),
             Self::Foreign => Error::new(
                 ErrorKind::ForeignSqlite,
-                "another SQLite library in this process removed the database's write-ahead log",
+                "another SQLite library in this process interfered with the database's write-ahead log",
             )
             .with_hint(
                 "open session files in this process through this library only; commits since then may be \

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::connection::Connection;
 use super::database::Database;
+use super::fault::Latch;
 use super::read::View;
 use super::sessions;
 use super::tree::{Eager, SessionTree};
@@ -119,6 +120,18 @@ impl SqliteStorage {
         self.gate.enter().ok_or_else(closed)
     }
 
+    /// The error for a session that stands at the seq `now` where we left it at `left`.
+    fn not_as_left(&self, now: u64, left: u64) -> Error {
+        if now < left {
+            // Commits of ours are out of sight: a stranger in this process rebuilt the index of the log while
+            // we wrote it. They are in the log; one more commit now would be written over them.
+            return self.database.latch(Latch::Foreign);
+        }
+        Error::new(ErrorKind::FileChanged, "the session was written by a program that does not hold its lock")
+            .with_path(self.database.path())
+            .with_hint("nothing was written; try again")
+    }
+
     /// One statement that reads a few rows.
     fn look<T>(&self, ctx: &Context, mut read: impl FnMut(&View<'_>) -> Result<T>) -> Result<T> {
         let _admitted = self.admitted()?;
@@ -165,12 +178,12 @@ impl SqliteStorage {
             if let Err(error) = writing.apply(writes, first_seq, timestamp) {
                 // Rows of somebody without its lock may have been in the way.
                 let now = view.session(&self.id)?.next_seq;
-                return Err(if now == first_seq { error } else { file_changed(writer.path()) });
+                return Err(if now == first_seq { error } else { self.not_as_left(now, first_seq) });
             }
             if !writing.finish(&before, &after, timestamp)? {
                 // Gone, or else written by somebody without its lock. The next commit looks again.
-                view.session(&self.id)?;
-                return Err(file_changed(writer.path()));
+                let now = view.session(&self.id)?.next_seq;
+                return Err(self.not_as_left(now, first_seq));
             }
             self.tips.forget(writes);
             self.database.finish(transaction, writer, "commit to the database")?;
@@ -181,12 +194,6 @@ impl SqliteStorage {
         let seqs = (first_seq..after.next_seq).collect();
         Ok(CommitResult { first_seq, seqs, timestamp, stats: after.stats })
     }
-}
-
-fn file_changed(path: &Path) -> Error {
-    Error::new(ErrorKind::FileChanged, "the session was written by a program that does not hold its lock")
-        .with_path(path)
-        .with_hint("nothing was written; try again")
 }
 
 impl Reads for SqliteStorage {

@@ -29,8 +29,9 @@ def peek(path: Path) -> None:
     connection = sqlite3.connect(path)
     try:
         connection.execute("SELECT count(*) FROM entry").fetchall()
-    except sqlite3.OperationalError as error:
-        # A reader of another library may find the file locked; it must not harm the writer.
+    except sqlite3.DatabaseError as error:
+        # A reader of another library may find the file locked or in the middle of a change; it must not harm the
+        # writer.
         print(f"stranger: {error}", file=sys.stderr)
     connection.close()
 

@@ -30,8 +30,7 @@ def peek(path: Path) -> None:
     try:
         connection.execute("SELECT count(*) FROM entry").fetchall()
     except sqlite3.DatabaseError as error:
-        # A reader of another library may find the file locked or in the middle of a change; it must not harm the
-        # writer.
+        # Another library may find the file locked or in the middle of a change; it must not harm the writer.
         print(f"stranger: {error}", file=sys.stderr)
     connection.close()
 

@@ -93,6 +93,12 @@ pub(crate) fn session_of(kind: Kind, size: u64, copy: &str) -> Result<PathBuf, F
     Ok(target)
 }
 
+/// Copies a file onto the disk: what the system has yet to write would slow whatever is measured next.
+pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), Failure> {
+    fs::copy(from, to)?;
+    Ok(fs::File::open(to)?.sync_all()?)
+}
+
 fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
     fs::create_dir_all(to)?;
     for file in fs::read_dir(from)? {
@@ -100,7 +106,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<(), Failure> {
         if file.file_type()?.is_dir() {
             copy_folder(&file.path(), &to.join(file.file_name()))?;
         } else {
-            fs::copy(file.path(), to.join(file.file_name()))?;
+            copy_file(&file.path(), &to.join(file.file_name()))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@ use pisession::{Context, Durability, IdGenerator as _, UuidV7};
 use rusqlite::{Connection, params};
 
 use crate::cases::commits;
-use crate::data::{Kind, folder, fresh, legacy_file, message, repository, session_of};
+use crate::data::{Kind, copy_file, folder, fresh, legacy_file, message, repository, session_of};
 use crate::{Failure, Took};
 
 /// Reads a file once, so that every side finds it in the page cache.
@@ -76,7 +76,7 @@ fn database_of(size: u64, copy: &str) -> Result<PathBuf, Failure> {
         fs::rename(part, &made)?;
     }
     let target = fresh(copy)?.join("raw.sqlite");
-    fs::copy(made, &target)?;
+    copy_file(&made, &target)?;
     Ok(target)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! It translates between a terminal and the core and decides nothing that another face would decide too.
 
+#![forbid(unsafe_code)]
+
 mod command;
 mod failure;
 mod output;

@@ -49,6 +49,8 @@
 //! | cancellation, deadlines, trace parents | [`Context`] |
 //! | the same bytes every time, in tests | [`Clock`], [`IdGenerator`], [`RepositoryOptions`] |
 
+#![forbid(unsafe_code)]
+
 mod context;
 mod error;
 mod gate;

@@ -38,7 +38,7 @@ soak: develop
 	@$(VENV)/bin/python tests/crash/foreign_sqlite.py $(ROUNDS)
 
 bench:
-	cargo bench
+	cargo bench -p pisession --bench sessions
 
 docs: $(VENV)/made
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict

@@ -1,12 +1,13 @@
 //! The authority of one call: may it go on, until when, and whose span is its parent.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::sync::lock;
 
 /// Cancellation, deadline and trace parent of one call.
 ///
@@ -31,11 +32,42 @@ pub struct Context {
     interrupt: Option<Interrupt>,
 }
 
-/// How often a waiting call asks its interrupt check.
+/// How often a call asks its interrupt check.
 const INTERRUPT_TICK: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
-struct Interrupt(Arc<dyn Fn() -> bool + Send + Sync>);
+struct Interrupt(Arc<Interruption>);
+
+struct Interruption {
+    check: Box<dyn Fn() -> bool + Send + Sync>,
+    state: Mutex<Asked>,
+}
+
+/// When the check was last asked, or that it once said to end.
+#[derive(Clone, Copy)]
+enum Asked {
+    At(Instant),
+    Ended,
+}
+
+impl Interrupt {
+    fn new(check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Interruption { check: Box::new(check), state: Mutex::new(Asked::At(Instant::now())) }))
+    }
+
+    /// Whether the call is to end; asks unless it did so a moment ago.
+    fn ends(&self) -> bool {
+        match *lock(&self.0.state) {
+            Asked::Ended => return true,
+            Asked::At(last) if last.elapsed() < INTERRUPT_TICK => return false,
+            Asked::At(_) => {}
+        }
+        // Not under the lock: the host's code runs in here.
+        let ends = (self.0.check)();
+        *lock(&self.0.state) = if ends { Asked::Ended } else { Asked::At(Instant::now()) };
+        ends
+    }
+}
 
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,22 +128,20 @@ impl Context {
         Ok(self)
     }
 
-    /// The same context with a check that a blocking call asks, on its own thread, every 50 ms while it waits;
-    /// once it says true the waiting ends as if the context had been cancelled.
+    /// The same context with a check that a blocking call asks, on its own thread, about every 50 ms while it
+    /// waits or works; once it says true the call ends as if the context had been cancelled.
     ///
-    /// For hosts that must look at something now and then, such as the signals of an interpreter. The check may
-    /// run code of the host, so it is only asked where nothing of the library is locked.
+    /// For hosts that must look at something now and then, such as the signals of an interpreter. The check
+    /// runs in the middle of the call, which may hold locks: it must not use sessions or repositories.
     #[must_use]
     pub fn with_interrupt(mut self, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        self.interrupt = Some(Interrupt(Arc::new(check)));
+        self.interrupt = Some(Interrupt::new(check));
         self
     }
 
-    /// Asks the interrupt check: whether the waiting is to end. False without one.
-    ///
-    /// Not part of [`check`](Self::check), which is also called where something is locked.
-    pub fn is_interrupted(&self) -> bool {
-        self.interrupt.as_ref().is_some_and(|interrupt| (interrupt.0)())
+    /// Whether the interrupt check ends the call; false without one.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupt.as_ref().is_some_and(Interrupt::ends)
     }
 
     /// How long a blocking call may sleep before it looks at this context again.
@@ -154,7 +184,7 @@ impl Context {
     /// # Errors
     /// [`ErrorKind::Cancelled`] or [`ErrorKind::DeadlineExceeded`].
     pub fn check(&self) -> Result<()> {
-        if self.is_cancelled() {
+        if self.is_cancelled() || self.is_interrupted() {
             return Err(Error::new(ErrorKind::Cancelled, "the call's context was cancelled"));
         }
         match self.deadline {

@@ -5,12 +5,14 @@
 //! refused (with an exception made before, as making one runs Python code, which takes turns with other
 //! threads), those that wait fail because everything is closed, and the last ones are waited for.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pisession::ErrorKind;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -58,8 +60,13 @@ fn is_main_thread() -> bool {
     nix::sys::pthread::pthread_self() as u64 == MAIN_THREAD.load(Ordering::Relaxed)
 }
 
+thread_local! {
+    /// Signal handlers run, in the middle of a call of this thread.
+    static IN_HANDLERS: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs `f` without the interpreter lock, in the context the caller gave. On the main thread a signal whose
-/// handler raises ends the waiting; what it raised wins over the result of the call.
+/// handler raises ends the call; what it raised wins over the result of the call.
 pub(crate) fn call<T: Send>(
     py: Python<'_>,
     ctx: Option<&Context>,
@@ -68,6 +75,14 @@ pub(crate) fn call<T: Send>(
     let main = is_main_thread();
     if !main && let Some(refusal) = REFUSAL.get(py) {
         return Err(PyErr::from_value(refusal.bind(py).clone()));
+    }
+    if IN_HANDLERS.get() {
+        let error = pisession::Error::new(
+            ErrorKind::NestedMutation,
+            "a signal handler used a session while it interrupted a call that this thread had not ended",
+        )
+        .with_hint("let the handler set a flag, cancel a Context or raise, and use the session afterwards");
+        return Err(to_python(py, &error));
     }
     let under_way = UnderWay::new();
     let mut ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
@@ -121,10 +136,13 @@ fn outcome<T>(
     }
 }
 
-/// Asked by the core while the main thread waits in it. The thread takes back the interpreter lock it released
-/// in `call`, runs the handlers of signals that came, and releases it again.
+/// Asked by the core while the main thread waits or works in it. The thread takes back the interpreter lock it
+/// released in `call`, runs the handlers of signals that came, and releases it again.
 fn run_signal_handlers(raised: &Mutex<Option<PyErr>>) -> bool {
-    match Python::try_attach(|py| py.check_signals()) {
+    IN_HANDLERS.set(true);
+    let handled = Python::try_attach(|py| py.check_signals());
+    IN_HANDLERS.set(false);
+    match handled {
         Some(Err(error)) => {
             *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             true

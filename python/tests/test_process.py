@@ -71,6 +71,76 @@ def sleeps(program: "subprocess.Popen[str]") -> bool:
     return "\tS" in Path(f"/proc/{program.pid}/status").read_text()
 
 
+AT_WORK = {
+    "a lock of another program": """
+        other = lock(session.metadata.path)
+        begin()
+        session.set_name("x")
+    """,
+    "a long query": """
+        begin()
+        session.query(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        )
+    """,
+}
+
+WORKING = '''
+    import signal, subprocess, sys
+    import pisession
+
+    LOCK = """if True:
+        import sqlite3, sys
+        connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+        connection.execute("BEGIN IMMEDIATE")
+        print("locked", flush=True)
+        sys.stdin.read()
+        connection.close()
+    """
+
+    def lock(path):
+        arguments = [sys.executable, "-c", LOCK, str(path)]
+        other = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert other.stdout.readline() == b"locked\\n"
+        return other
+
+    def begin():
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+
+    {handler}
+    repository = pisession.open_repository(sys.argv[1], busy_timeout=3600)
+    session = repository.create()
+    try:
+        {call}
+    except {expected} as error:
+        print(type(error).__name__)
+    sys.stdout.flush()
+    if "other" in globals():
+        other.communicate()
+    session.set_name("after")
+    repository.close()
+'''
+
+
+@pytest.mark.parametrize("call", AT_WORK.values(), ids=AT_WORK)
+def test_ctrl_c_is_noticed_while_storage_is_at_work(call: str, tmp_path: Path) -> None:
+    handler = "signal.signal(signal.SIGALRM, signal.default_int_handler)"
+    program = working(handler, call, "KeyboardInterrupt")
+    assert run(program, f"sqlite:{tmp_path}") == "KeyboardInterrupt\n"
+
+
+@pytest.mark.parametrize("call", AT_WORK.values(), ids=AT_WORK)
+def test_a_signal_handler_cannot_use_a_session_inside_a_call(call: str, tmp_path: Path) -> None:
+    handler = "signal.signal(signal.SIGALRM, lambda *_: print(session.name()))"
+    program = working(handler, call, "pisession.NestedMutationError")
+    assert run(program, f"sqlite:{tmp_path}") == "NestedMutationError\n"
+
+
+def working(handler: str, call: str, expected: str) -> str:
+    indented = textwrap.indent(textwrap.dedent(call).strip(), " " * 8).strip()
+    return WORKING.format(handler=handler, call=indented, expected=expected)
+
+
 def test_a_signal_handler_that_does_not_raise_keeps_the_place_in_the_queue(uri: str) -> None:
     printed = run(
         """

@@ -51,16 +51,19 @@ impl Waiting {
     /// Waits a little, unless the time is up.
     fn go_on(waiting: &Mutex<Self>, attempt: i32) -> bool {
         let step = Duration::from_millis(1 << attempt.clamp(0, 4));
-        let mut waiting = lock(waiting);
-        if attempt == 0 {
-            waiting.since = Some(Instant::now());
-        }
-        let waited = waiting.since.map_or(Duration::ZERO, |since| since.elapsed());
-        let mut left = waiting.timeout.saturating_sub(waited);
-        if let Some(deadline) = waiting.ctx.deadline() {
-            left = left.min(deadline.saturating_duration_since(Instant::now()));
-        }
-        if left.is_zero() || waiting.ctx.is_cancelled() {
+        let (ctx, left) = {
+            let mut waiting = lock(waiting);
+            if attempt == 0 {
+                waiting.since = Some(Instant::now());
+            }
+            let waited = waiting.since.map_or(Duration::ZERO, |since| since.elapsed());
+            let mut left = waiting.timeout.saturating_sub(waited);
+            if let Some(deadline) = waiting.ctx.deadline() {
+                left = left.min(deadline.saturating_duration_since(Instant::now()));
+            }
+            (waiting.ctx.clone(), left)
+        };
+        if left.is_zero() || ctx.check().is_err() {
             return false;
         }
         std::thread::sleep(step.min(left));

@@ -121,6 +121,9 @@ typedef struct pi_commit_result pi_commit_result;
  * the function of pi_session_mutate, which does both. */
 typedef struct pi_mutation pi_mutation;
 
+/* The result of a query. To be freed with pi_rows_free. */
+typedef struct pi_rows pi_rows;
+
 /* ----------------------------------------------------------------------------------------------------
  * Versions
  * The header says what a program was compiled with, the functions say what it runs with.
@@ -557,6 +560,14 @@ typedef struct pi_stats {
     int64_t has_reasoning;
 } pi_stats;
 
+/* What pi_session_compact did. */
+typedef struct pi_compaction {
+    /* Bytes of the file before. */
+    uint64_t before;
+    /* Bytes of the file after. */
+    uint64_t after;
+} pi_compaction;
+
 /* Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL, so that a text that ends
  * with a NUL needs no more than to be set. */
 void pi_session_options_init(struct pi_session_options *options, size_t size);
@@ -628,6 +639,25 @@ int32_t pi_session_dump(const struct pi_session *session,
                         pi_buf **dump,
                         const pi_context *context,
                         pi_error **error);
+
+/* Copies the session, as it is now, into a new SQLite file of its own at path, while it stays in use. Nothing is
+ * left there on failure. PI_UNSUPPORTED where it is not kept in SQLite, PI_SESSION_EXISTS if there is a file at
+ * path. */
+int32_t pi_session_backup(const struct pi_session *session,
+                          const char *path,
+                          size_t path_len,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* Rewrites the session's file of JSON lines with what is alive. The old file stays until the new one is whole;
+ * readers follow. Closing does it when more is dead than alive. Fills *compaction, which may be NULL; size is
+ * sizeof *compaction. PI_UNSUPPORTED where the session is kept otherwise; PI_READ_ONLY; PI_FULL and PI_IO leave
+ * the old file as it was. */
+int32_t pi_session_compact(struct pi_session *session,
+                           struct pi_compaction *compaction,
+                           size_t size,
+                           const pi_context *context,
+                           pi_error **error);
 
 /* Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none. */
 int32_t pi_session_name(const struct pi_session *session,
@@ -1441,6 +1471,108 @@ int32_t pi_commit_result_stats(const struct pi_commit_result *result, pi_stats *
 
 /* Frees the result and what was borrowed from it. Nothing for NULL. */
 void pi_commit_result_free(struct pi_commit_result *result);
+
+/* ----------------------------------------------------------------------------------------------------
+ * SQL
+ * Read-only SQL over the documented views of one session that is kept in SQLite: session, entry, branch, value,
+ * list_element and usage. What a query gives is a table of cells.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* NULL of SQL. */
+#define PI_CELL_NULL 0
+
+/* A 64-bit integer. */
+#define PI_CELL_INTEGER 1
+
+/* A double. */
+#define PI_CELL_REAL 2
+
+/* Text, UTF-8. */
+#define PI_CELL_TEXT 3
+
+/* Bytes. */
+#define PI_CELL_BLOB 4
+
+/* A cell of a result, or a parameter of a query. A zeroed one is NULL of SQL. */
+typedef struct pi_cell {
+    /* PI_CELL_NULL, PI_CELL_INTEGER, PI_CELL_REAL, PI_CELL_TEXT or PI_CELL_BLOB. */
+    int64_t type;
+    /* The integer. */
+    int64_t integer;
+    /* The double. */
+    double real;
+    /* The text, or the bytes. */
+    const char *data;
+    /* Bytes of data; in a parameter that is a text, PI_NUL says that it ends with a NUL. */
+    size_t data_len;
+} pi_cell;
+
+/* Runs one statement that reads the session's views; ?1 stands for parameters[0], and so on. parameters may be
+ * NULL when count is 0. *rows is the caller's, to be freed with pi_rows_free. The context interrupts it.
+ * PI_UNSUPPORTED where the session is not kept in SQLite, PI_INVALID_ARGUMENT for SQL that is wrong or would
+ * write. */
+int32_t pi_session_query(const pi_session *session,
+                         const char *sql,
+                         size_t sql_len,
+                         const struct pi_cell *parameters,
+                         size_t count,
+                         struct pi_rows **rows,
+                         const pi_context *context,
+                         pi_error **error);
+
+/* How many rows came. 0 for NULL. */
+size_t pi_rows_count(const struct pi_rows *rows);
+
+/* How many columns each row has. 0 for NULL. */
+size_t pi_rows_column_count(const struct pi_rows *rows);
+
+/* The name of a column. Borrowed from the result. NULL beyond the last one. */
+const char *pi_rows_column_name(const struct pi_rows *rows, size_t column);
+
+/* Fills *view with a cell, whose data is borrowed from the result; size is sizeof *view. PI_INVALID_ARGUMENT
+ * beyond the end. */
+int32_t pi_rows_get(const struct pi_rows *rows, size_t row, size_t column, struct pi_cell *view, size_t size);
+
+/* Frees the result and what was borrowed from it. Nothing for NULL. */
+void pi_rows_free(struct pi_rows *rows);
+
+/* ----------------------------------------------------------------------------------------------------
+ * The log
+ * What the library does, as lines for the host's own log: what went wrong without failing a call, and at
+ * PI_LOG_DEBUG each open, commit and mutation with its duration. Ids and counts only, never content. Nothing is
+ * written anywhere else.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* No lines. */
+#define PI_LOG_OFF 0
+
+/* What made a call fail that could not say so itself. */
+#define PI_LOG_ERROR 1
+
+/* What went wrong without failing a call. */
+#define PI_LOG_WARN 2
+
+/* What an operator wants to know. */
+#define PI_LOG_INFO 3
+
+/* Each open, commit and mutation, with its duration. */
+#define PI_LOG_DEBUG 4
+
+/* Everything there is. */
+#define PI_LOG_TRACE 5
+
+/* Gives the lines of the library to a function of the host, up to a level; level PI_LOG_OFF or a NULL function
+ * ends that. There is one log for the whole process; a new one takes the place of the last.
+ * 
+ * The function gets the level, the line without its end (UTF-8, with a NUL that is not counted, valid during the
+ * call) and user_data. It is called on the thread of the call that the line is about, from any thread and at
+ * once from several; it must not use the library. drop(user_data), which may be NULL, runs once, when the log is
+ * replaced or if this call fails. PI_INVALID_ARGUMENT. */
+int32_t pi_set_log(int64_t level,
+                   void (*function)(int64_t level, const char *line, size_t line_len, void *user_data),
+                   void *user_data,
+                   void (*drop)(void *user_data),
+                   pi_error **error);
 
 /* ----------------------------------------------------------------------------------------------------
  * For tests

@@ -3,7 +3,9 @@
 //! Every function here is unsafe for one reason: it believes what the contract says of a pointer. Everything
 //! that can be checked is.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use pisession::{Address, Error, ErrorKind, Json, Order, Result};
 
@@ -77,6 +79,46 @@ pub(crate) unsafe fn optional_text<'a>(
 pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, what: &str) -> Result<&'a str> {
     // SAFETY: as asked for.
     unsafe { optional_text(data, len, what) }?.ok_or_else(|| is_null(what))
+}
+
+/// Bytes that need not be text. NULL is none of them.
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn blob<'a>(data: *const c_char, len: usize, what: &str) -> Result<&'a [u8]> {
+    // SAFETY: as asked for.
+    Ok(unsafe { bytes(data, len, what) }?.unwrap_or_default())
+}
+
+/// A path, as the bytes of its name.
+///
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn path<'a>(data: *const c_char, len: usize, what: &str) -> Result<&'a Path> {
+    // SAFETY: as asked for.
+    let bytes = unsafe { bytes(data, len, what) }?.ok_or_else(|| is_null(what))?;
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} is empty or holds a NUL")));
+    }
+    Ok(Path::new(OsStr::from_bytes(bytes)))
+}
+
+/// The elements of an array; NULL is empty if `count` says so.
+///
+/// # Safety
+/// `elements` is NULL or readable for `count` elements until the call returns.
+pub(crate) unsafe fn array<'a, T: Plain>(elements: *const T, count: usize, what: &str) -> Result<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if elements.is_null() {
+        return Err(is_null(what).with_hint("its count is not 0"));
+    }
+    if count.checked_mul(size_of::<T>()).is_none_or(|size| isize::try_from(size).is_err()) {
+        return Err(Error::new(ErrorKind::InvalidArgument, format!("{what} has an impossible count")));
+    }
+    // SAFETY: not NULL, readable for `count` elements, and no larger than a slice may be.
+    Ok(unsafe { std::slice::from_raw_parts(elements, count) })
 }
 
 /// A JSON text that may be absent.

@@ -465,6 +465,62 @@ pub unsafe extern "C" fn pi_session_dump(
     }
 }
 
+/// Copies the session, as it is now, into a new SQLite file of its own at path, while it stays in use. Nothing is
+/// left there on failure. PI_UNSUPPORTED where it is not kept in SQLite, PI_SESSION_EXISTS if there is a file at
+/// path.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_backup(
+    session: *const pi_session,
+    path: *const c_char,
+    path_len: usize,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: output and text are as the contract says (rules 2 and 5).
+    unsafe {
+        guard(error, || {
+            let path = argument::path(path, path_len, "path")?;
+            get(session)?.backup_to(path, &context::get(context)?)
+        })
+    }
+}
+
+/// What pi_session_compact did.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pi_compaction {
+    /// Bytes of the file before.
+    pub before: u64,
+    /// Bytes of the file after.
+    pub after: u64,
+}
+
+// SAFETY: integers.
+unsafe impl Plain for pi_compaction {}
+
+/// Rewrites the session's file of JSON lines with what is alive. The old file stays until the new one is whole;
+/// readers follow. Closing does it when more is dead than alive. Fills *compaction, which may be NULL; size is
+/// sizeof *compaction. PI_UNSUPPORTED where the session is kept otherwise; PI_READ_ONLY; PI_FULL and PI_IO leave
+/// the old file as it was.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_compact(
+    session: *mut pi_session,
+    compaction: *mut pi_compaction,
+    size: usize,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: the outputs are NULL or writable (rule 2).
+    unsafe {
+        guard(error, || {
+            let view = View::cleared(compaction, size);
+            let done = get(session)?.compact(&context::get(context)?)?;
+            view.set(&pi_compaction { before: done.before, after: done.after });
+            Ok(())
+        })
+    }
+}
+
 /// Reads the session's name. *name is the caller's, to be freed with pi_buf_free; NULL when it has none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_session_name(

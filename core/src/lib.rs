@@ -40,6 +40,7 @@
 //! | for | see |
 //! |---|---|
 //! | making, opening, listing, deleting sessions | [`open_repository`], [`Repository`] |
+//! | going on from a point of another session | [`Repository::fork`], [`ForkOptions`] |
 //! | entries, values, lists, ledger, name, labels | [`Session`], [`SessionReader`] |
 //! | a path through the tree | [`Branch`], [`BranchScan`] |
 //! | read-decide-commit | [`Session::mutate`], [`Mutator`], [`Write`] |
@@ -80,6 +81,7 @@ pub use model::view::JsonView;
 pub use model::write::{CommitResult, Write};
 #[doc(hidden)]
 pub use repository::descriptors::take_lock_descriptors;
+pub use repository::fork::{Fork, ForkOptions, ForkPoint, ForkPosition, ForkScope, ForkSource};
 pub use repository::{
     CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, Repository, RepositoryOptions,
     SessionListing, SessionRef, open_repository,

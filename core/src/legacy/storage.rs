@@ -24,6 +24,8 @@ use crate::model::json::{Json, compact_lines};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
+use crate::storage::copy::indexed::{Indexed, What};
+use crate::storage::copy::{Ordered, PAGE, Planner, Sink};
 use crate::storage::index::{EntryIndex, Placement};
 use crate::storage::indexed_id::IndexedId;
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -324,6 +326,37 @@ impl Reads for LegacyStorage {
 }
 
 impl Storage for LegacyStorage {
+    fn copy(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()> {
+        self.open(ctx)?;
+        let places = Indexed {
+            entries: &self.entries,
+            tables: &self.tables,
+            next_seq: self.next_seq,
+            json: &|json| Ok(json.clone()),
+        };
+        let mut plan = plan(&places)?;
+        let items = places.select(&plan, ctx)?;
+        let mut out = Ordered::start(&mut plan, into, ctx)?;
+        for some in items.chunks(PAGE) {
+            self.open(ctx)?;
+            self.check_unchanged()?;
+            for item in some {
+                let record = match &item.what {
+                    What::Entry(position, _) => Some(self.entry(*position as usize)?.into()),
+                    What::Usage(_, json) | What::Value(_, json) | What::Element(_, json) => {
+                        item.what.record(item.seq, json.clone())
+                    }
+                };
+                if let Some(record) = record {
+                    out.put(record, ctx)?;
+                }
+            }
+        }
+        // What was read is what the file held when it was opened.
+        self.check_unchanged()?;
+        out.finish(ctx)
+    }
+
     fn commit(&self, _writes: &[Write], ctx: &Context) -> Result<CommitResult> {
         self.open(ctx)?;
         Err(Error::new(

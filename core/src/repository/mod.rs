@@ -3,6 +3,7 @@
 pub(crate) mod descriptors;
 pub(crate) mod file_name;
 pub(crate) mod files;
+pub(crate) mod fork;
 pub(crate) mod jsonl;
 pub(crate) mod lock;
 pub(crate) mod memory;
@@ -15,11 +16,12 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
-use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7};
+use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7, check_id};
 use crate::model::json::MAX_PAYLOAD;
 use crate::process::Process;
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
+use crate::storage::copy::{Draft, Planner};
 
 /// What a commit that was acknowledged survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -81,6 +83,10 @@ pub struct CreateOptions {
 }
 
 impl CreateOptions {
+    fn check(&self) -> Result<()> {
+        [&self.id, &self.parent_session_id].into_iter().flatten().try_for_each(|id| check_id(id))
+    }
+
     /// What the new session will say of itself, in a repository that works so.
     pub(crate) fn metadata(&self, repository: &RepositoryOptions) -> SessionMetadata {
         SessionMetadata {
@@ -171,6 +177,8 @@ pub struct SessionListing {
 /// What a repository's kind must do. Arguments have been checked.
 pub(crate) trait Backend: Send + Sync {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session>;
+    /// Reserves the id of a new session, which is then filled and published.
+    fn draft(&self, options: &CreateOptions, ctx: &Context) -> Result<Box<dyn Draft + '_>>;
     /// Opens by id; with `path`, the one in that file.
     fn open(
         &self,
@@ -285,10 +293,25 @@ impl Repository {
     /// empty, holds U+0000, or is too long for a file name.
     pub fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
         let _admitted = self.admitted(ctx)?;
-        for id in [&options.id, &options.parent_session_id].into_iter().flatten() {
-            crate::model::id::check_id(id)?;
-        }
+        options.check()?;
         self.backend.create(options, ctx)
+    }
+
+    /// Makes a session, open for writing, that holds what `plan` names of `source`, over one boundary between
+    /// its commits. Until it is whole nobody sees it, and its id is reserved. Never takes the source's
+    /// mutation line.
+    pub(crate) fn copy(
+        &self,
+        source: &Session,
+        options: &CreateOptions,
+        plan: &mut Planner<'_>,
+        ctx: &Context,
+    ) -> Result<Session> {
+        let _admitted = self.admitted(ctx)?;
+        options.check()?;
+        let mut draft = self.backend.draft(options, ctx)?;
+        source.copy_into(plan, &mut *draft, ctx)?;
+        draft.publish(ctx)
     }
 
     /// Opens a session for writing, by id or metadata.

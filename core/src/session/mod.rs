@@ -30,6 +30,7 @@ use crate::session::mutation::{Mutation, Mutator};
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source, stored_text};
 use crate::sql::{Rows, SqlValue};
 use crate::storage::Reads;
+use crate::storage::copy::{Planner, Sink};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::state::Gap;
 use crate::storage::query::{EntryScan, Order, UsageScan};
@@ -510,6 +511,11 @@ impl Session {
 
     fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
         self.0.storage()?.check_file(depth, ctx)
+    }
+
+    /// Copies what `plan` names, over one boundary between commits.
+    pub(crate) fn copy_into(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()> {
+        self.0.storage()?.copy(plan, into, ctx)
     }
 
     /// Whether both are handles of one open session.

@@ -145,6 +145,11 @@ impl<P> EntryIndex<P> {
         Some(self.entries[position].parent).filter(|parent| *parent != NONE).map(|parent| parent as usize)
     }
 
+    /// Whether the entry at a place is the one at `tip`, or an ancestor of it.
+    pub(crate) fn is_on_path(&self, tip: usize, position: usize) -> Result<bool> {
+        path::is_on_path(&Structure(self), self.node_at(tip), &self.node_at(position))
+    }
+
     /// Where the entry at that place stands.
     pub(crate) fn structure(&self, position: usize) -> EntryStructure {
         let entry = &self.entries[position];

@@ -11,6 +11,8 @@ use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
+use crate::storage::copy::indexed::{Indexed, Item, What};
+use crate::storage::copy::{Ordered, PAGE, Planner, Record, Sink};
 use crate::storage::index::EntryIndex;
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::tables::{KnownIn, Tables};
@@ -33,6 +35,31 @@ impl Default for MemoryState {
             stats: Stats::default(),
             next_seq: 1,
         }
+    }
+}
+
+/// A session in memory that is being made.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryDraft {
+    state: MemoryState,
+}
+
+impl MemoryDraft {
+    pub(crate) fn into_state(self) -> MemoryState {
+        self.state
+    }
+}
+
+impl Sink for MemoryDraft {
+    fn start(&mut self, next_seq: u64, _ctx: &Context) -> Result<()> {
+        self.state = MemoryState { next_seq, ..MemoryState::default() };
+        Ok(())
+    }
+
+    fn put(&mut self, record: Record, _ctx: &Context) -> Result<()> {
+        self.state.apply(&record.write, record.seq, 0)?;
+        self.state.stats = commit::stats_after(&self.state.stats, std::slice::from_ref(&record.write));
+        Ok(())
     }
 }
 
@@ -183,6 +210,40 @@ impl Storage for MemoryStorage {
         state.stats = commit::stats_after(&state.stats, writes);
         let seqs = (first_seq..state.next_seq).collect();
         Ok(CommitResult { first_seq, seqs, timestamp, stats: state.stats })
+    }
+
+    fn copy(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()> {
+        let (mut plan, items) = {
+            let state = self.read(ctx)?;
+            let places = Indexed {
+                entries: &state.entries,
+                tables: &state.tables,
+                next_seq: state.next_seq,
+                json: &|json| Ok(json.clone()),
+            };
+            let plan = plan(&places)?;
+            let items = places.select(&plan, ctx)?;
+            (plan, items)
+        };
+        let mut out = Ordered::start(&mut plan, into, ctx)?;
+        for some in items.chunks(PAGE) {
+            let records: Vec<Option<Record>> = {
+                let state = self.read(ctx)?;
+                let record = |item: &Item<Json, Json>| match &item.what {
+                    What::Entry(position, payload) => {
+                        Some(state.entries.with_payload(*position as usize, payload.clone()).into())
+                    }
+                    What::Usage(_, json) | What::Value(_, json) | What::Element(_, json) => {
+                        item.what.record(item.seq, json.clone())
+                    }
+                };
+                some.iter().map(record).collect()
+            };
+            for record in records.into_iter().flatten() {
+                out.put(record, ctx)?;
+            }
+        }
+        out.finish(ctx)
     }
 
     fn close(&self, _ctx: &Context) -> Result<()> {

@@ -4,6 +4,7 @@
 //! mutation line.
 
 pub(crate) mod commit;
+pub(crate) mod copy;
 pub(crate) mod index;
 pub(crate) mod indexed_id;
 pub(crate) mod jsonl;
@@ -20,6 +21,7 @@ use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::session::check::{FileCheck, Finding};
+use copy::{Planner, Sink};
 use jsonl::compact::Compaction;
 use jsonl::state::Gap;
 use query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -64,6 +66,10 @@ pub trait Reads: Send + Sync {
 pub(crate) trait Storage: Reads {
     /// Applies `writes` in order, all or nothing. Checks them with [`commit::check`] first.
     fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult>;
+
+    /// Copies what `plan` names, over one boundary between commits: those admitted before are in it, later
+    /// ones are not, and none waits for the copy. `into` is started, and is left as it is on an error.
+    fn copy(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()>;
 
     /// Read-only SQL over the documented views (see the `query` of a session).
     fn query(

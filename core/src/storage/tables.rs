@@ -104,6 +104,27 @@ impl<V: Clone> Tables<V> {
         }
     }
 
+    /// Every value, addresses ascending.
+    pub(crate) fn all_values(&self) -> impl Iterator<Item = (&Address, &V, u64)> {
+        self.values.iter().map(|(address, (value, seq))| (address, value, *seq))
+    }
+
+    /// Every list, addresses ascending.
+    pub(crate) fn all_lists(&self) -> impl Iterator<Item = (&Address, &[(u64, V)])> {
+        self.lists.iter().map(|(address, elements)| (address, elements.as_slice()))
+    }
+
+    /// Every row of the ledger.
+    pub(crate) fn all_usage(&self) -> impl Iterator<Item = &UsagePlace<V>> {
+        self.usage.iter()
+    }
+
+    /// Whether a namespace holds any value.
+    pub(crate) fn has_values_of(&self, namespace: &str) -> bool {
+        let first = self.values.range(Address::known(namespace, "")..).next();
+        first.is_some_and(|(address, _)| address.namespace() == namespace)
+    }
+
     pub(crate) fn value_addresses(&self, after: Option<&Address>, limit: usize) -> Vec<Address> {
         addresses(&self.values, after, limit)
     }

@@ -5,7 +5,7 @@
 mod name;
 
 use std::fs;
-use std::io::{self, BufRead as _, Read as _, Write as _};
+use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -18,13 +18,15 @@ use crate::repository::file_name::{LOCK, with_ending};
 use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside, refuse_dangling};
 use crate::repository::lock::FileLock;
 use crate::repository::{
-    Backend, CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions,
-    SessionListing, session_exists, unknown_session,
+    Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
+    session_exists, unknown_session,
 };
 use crate::session::Session;
 use crate::session::backend::{LocalSession, SessionMetadata};
 use crate::session::reader::stored_text;
 use crate::storage::Reads as _;
+use crate::storage::copy::{Draft, Record, Sink};
+use crate::storage::jsonl::draft::JsonlDraft;
 use crate::storage::jsonl::header::{FORMAT, Header};
 use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
 
@@ -142,40 +144,41 @@ impl JsonlRepository {
         lock: Option<FileLock>,
     ) -> Result<Session> {
         let storage = JsonlStorage::open(&path, self.storage_options(options))?;
-        let metadata = SessionMetadata { path: Some(path), ..storage.metadata() };
-        if metadata.id != id {
-            return Err(unknown_session(id).with_path(metadata.path.unwrap_or_default()));
+        if storage.metadata().id != id {
+            return Err(unknown_session(id).with_path(path));
         }
-        Ok(self.files.admit(LocalSession::new(
+        Ok(self.session_in(path, storage, lock))
+    }
+
+    fn session_in(&self, path: PathBuf, storage: JsonlStorage, lock: Option<FileLock>) -> Session {
+        let metadata = SessionMetadata { path: Some(path), ..storage.metadata() };
+        self.files.admit(LocalSession::new(
             metadata,
             self.files.options.session_ids(),
             Box::new(storage),
             lock.map(|lock| Box::new(lock) as _),
             None,
-        )))
+        ))
     }
 
-    /// Makes the file of a session appear whole under its name. Its lock is held.
-    fn publish(&self, path: &Path, metadata: &SessionMetadata) -> Result<()> {
-        let draft = with_ending(path, DRAFT);
-        let failed = |error| Error::io("cannot make the session's file", error).with_path(path);
-        let made = || -> io::Result<()> {
-            let mut file = fs::File::create(&draft)?;
-            file.write_all(Header::new(metadata.clone()).to_line().as_bytes())?;
-            if self.files.options.durability == Durability::Power {
-                file.sync_all()?;
-            }
-            fs::hard_link(&draft, path)
-        };
-        let made = made();
-        let removed = fs::remove_file(&draft);
-        match made {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(session_exists(&metadata.id));
-            }
-            made => made.and(removed).map_err(failed)?,
-        }
-        path.parent().map_or(Ok(()), |folder| self.files.sync_folder(folder))
+    /// Reserves the id of a new session and begins its file.
+    fn making(&self, options: &CreateOptions, ctx: &Context) -> Result<Making<'_>> {
+        self.files.check()?;
+        let cwd = name::absolute(options.cwd.as_deref())?;
+        let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options) };
+        let id = metadata.id.clone();
+        let folder = self.root.join(name::folder(&cwd));
+        let path = folder.join(name::file(&id, metadata.created_at)?);
+        self.files.make_folder(&folder)?;
+        self.sweep(&folder)?;
+        // The file's name says when it was made, so a lock of its own reserves the id.
+        let reserved = self.root.join(name::reservation(&id));
+        let exists = || Ok(!self.files_of(&id, ctx)?.is_empty());
+        let reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
+        let lock = lock_session(&id, &with_ending(&path, LOCK))?;
+        let temporary = Temporary(with_ending(&path, DRAFT));
+        let draft = JsonlDraft::create(&temporary.0, metadata)?;
+        Ok(Making { repository: self, id, path, temporary, draft, lock, _reserved: reserved })
     }
 
     /// Removes what creates that were killed left in a folder.
@@ -205,21 +208,13 @@ impl JsonlRepository {
 
 impl Backend for JsonlRepository {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
-        self.files.check()?;
-        let cwd = name::absolute(options.cwd.as_deref())?;
-        let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options) };
-        let id = metadata.id.clone();
-        let folder = self.root.join(name::folder(&cwd));
-        let path = folder.join(name::file(&id, metadata.created_at)?);
-        self.files.make_folder(&folder)?;
-        self.sweep(&folder)?;
-        // The file's name says when it was made, so a lock of its own reserves the id.
-        let reserved = self.root.join(name::reservation(&id));
-        let exists = || Ok(!self.files_of(&id, ctx)?.is_empty());
-        let _reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
-        let lock = lock_session(&id, &with_ending(&path, LOCK))?;
-        self.publish(&path, &metadata)?;
-        self.session(path, &id, OpenOptions::default(), Some(lock))
+        let mut making = self.making(options, ctx)?;
+        making.start(1, ctx)?;
+        making.publish(ctx)
+    }
+
+    fn draft(&self, options: &CreateOptions, ctx: &Context) -> Result<Box<dyn Draft + '_>> {
+        Ok(Box::new(self.making(options, ctx)?))
     }
 
     fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
@@ -310,6 +305,66 @@ impl JsonlRepository {
             listing.message_count = Some(session.stats(ctx)?.message_count);
         }
         Ok(listing)
+    }
+}
+
+/// A session file that is being made under another name. The lock on its id and its own lock are held.
+struct Making<'a> {
+    repository: &'a JsonlRepository,
+    id: String,
+    path: PathBuf,
+    draft: JsonlDraft,
+    // Removed before the locks are released: whoever sweeps takes them first.
+    temporary: Temporary,
+    lock: FileLock,
+    _reserved: FileLock,
+}
+
+/// The name of a file that is being made; removed in any case.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::debug!(%error, path = %self.0.display(), "a temporary name was left behind");
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Making<'_> {
+    fn start(&mut self, next_seq: u64, ctx: &Context) -> Result<()> {
+        self.draft.start(next_seq, ctx)
+    }
+
+    fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
+        self.draft.put(record, ctx)
+    }
+}
+
+impl Draft for Making<'_> {
+    /// Gives the file its name, never over another one.
+    fn publish(self: Box<Self>, ctx: &Context) -> Result<Session> {
+        (*self).publish(ctx)
+    }
+}
+
+impl Making<'_> {
+    fn publish(self, ctx: &Context) -> Result<Session> {
+        let Self { repository, id, path, draft, temporary, lock, _reserved } = self;
+        let (file, state) = draft.finish(repository.files.options.durability)?;
+        ctx.check()?;
+        fs::hard_link(&temporary.0, &path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => session_exists(&id),
+            _ => Error::io("cannot make the session's file", error).with_path(&path),
+        })?;
+        drop(temporary);
+        path.parent().map_or(Ok(()), |folder| repository.files.sync_folder(folder))?;
+        let options = repository.storage_options(OpenOptions::default());
+        let storage = JsonlStorage::made(&path, file, state, options)?;
+        Ok(repository.session_in(path, storage, Some(lock)))
     }
 }
 

@@ -16,7 +16,8 @@ use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::sqlite::Database;
+use crate::storage::copy::{Draft, Record, Sink};
+use crate::storage::sqlite::{Database, SessionDraft};
 
 pub(crate) struct Container {
     path: PathBuf,
@@ -63,7 +64,28 @@ impl Container {
         metadata: SessionMetadata,
         ctx: &Context,
     ) -> Result<Session> {
-        let lock_path = lock_path(&self.path, &metadata.id)?;
+        let (in_use, lock) = self.reserve(shared, &metadata.id, ctx)?;
+        match in_use.database().insert_session(&metadata, ctx) {
+            Ok(()) => self.open_new(shared, in_use, metadata, lock),
+            Err(error) => in_use.close().and(Err(error)),
+        }
+    }
+
+    /// Begins a session whose id is reserved.
+    pub(crate) fn draft<'a>(
+        &'a self,
+        shared: &'a Shared,
+        metadata: SessionMetadata,
+        ctx: &Context,
+    ) -> Result<Making<'a>> {
+        let (in_use, lock) = self.reserve(shared, &metadata.id, ctx)?;
+        let draft = SessionDraft::in_container(in_use.database().clone(), metadata.clone());
+        Ok(Making { container: self, shared, metadata, draft, in_use: Closing(Some(in_use)), lock })
+    }
+
+    /// Takes the lock that reserves the id of a new session; with it, the container.
+    fn reserve(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<(InUse, FileLock)> {
+        let lock_path = lock_path(&self.path, id)?;
         let file = self.make(shared, ctx)?;
         shared.files.make_folder(&self.locks)?;
         self.sweep.run_with(&self.locks, || {
@@ -72,20 +94,41 @@ impl Container {
                 None => Ok(()),
             }
         });
-        let in_use = shared.database(&self.path, file, OpenMode::ReadWrite, ctx)?;
-        let exists = || Ok(in_use.database().session(&metadata.id, ctx)?.is_some());
-        let inserted = shared
-            .files
-            .reserve(&metadata.id, &lock_path, exists, ctx)
-            .and_then(|lock| in_use.database().insert_session(&metadata, ctx).map(|()| lock));
-        match inserted {
-            Ok(lock) => {
-                // It is there now: whoever gives up from here on would leave it behind.
-                let ctx = &Context::background();
-                shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx)
-            }
+        let in_use = self.database(shared, file, OpenMode::ReadWrite, ctx)?;
+        let exists = || Ok(in_use.database().session(id, ctx)?.is_some());
+        match shared.files.reserve(id, &lock_path, exists, ctx) {
+            Ok(lock) => Ok((in_use, lock)),
             Err(error) => in_use.close().and(Err(error)),
         }
+    }
+
+    /// Opens a session that was made just now: whoever gave up from here on would leave it behind.
+    fn open_new(
+        &self,
+        shared: &Shared,
+        in_use: InUse,
+        metadata: SessionMetadata,
+        lock: FileLock,
+    ) -> Result<Session> {
+        let ctx = &Context::background();
+        shared.session(in_use, self.here(metadata), OpenMode::ReadWrite, Some(lock), ctx)
+    }
+
+    /// The database that is in `file`. Opened for writing anew, what died while it was being made is swept.
+    fn database(&self, shared: &Shared, file: FileId, mode: OpenMode, ctx: &Context) -> Result<InUse> {
+        let sweep = |database: &Database| match mode {
+            OpenMode::ReadOnly => Ok(()),
+            OpenMode::ReadWrite => database.sweep_unfinished(
+                |id| {
+                    shared.files.make_folder(&self.locks)?;
+                    let path = lock_path(&self.path, id)?;
+                    FileLock::take_abandoned(&path, true)
+                        .map_err(|error| Error::io("cannot lock", error).with_path(path))
+                },
+                ctx,
+            ),
+        };
+        shared.database_after(&self.path, file, mode, sweep, ctx)
     }
 
     /// Makes the container if it is not there. Of several that want to, one does, and the others wait.
@@ -172,7 +215,7 @@ impl Container {
     /// The database that is at our path now.
     fn in_use(&self, shared: &Shared, id: &str, mode: OpenMode, ctx: &Context) -> Result<InUse> {
         let file = self.file()?.ok_or_else(|| self.unknown(id))?;
-        shared.database(&self.path, file, mode, ctx)
+        self.database(shared, file, mode, ctx)
     }
 
     pub(crate) fn list(
@@ -199,5 +242,48 @@ impl Container {
         let deleted = in_use.database().delete_session(id, ctx);
         let closed = in_use.close();
         deleted.and(closed)
+    }
+}
+
+/// A session that is being made in the container; its lock is held.
+pub(crate) struct Making<'a> {
+    container: &'a Container,
+    shared: &'a Shared,
+    metadata: SessionMetadata,
+    // In the order in which they go: what is unfinished is deleted with the lock held.
+    draft: SessionDraft,
+    in_use: Closing,
+    lock: FileLock,
+}
+
+/// The container, closed when nobody goes on with it.
+struct Closing(Option<InUse>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.0.take().map(InUse::close) {
+            tracing::warn!(%error, "a container was not closed in order");
+        }
+    }
+}
+
+impl Sink for Making<'_> {
+    fn start(&mut self, next_seq: u64, ctx: &Context) -> Result<()> {
+        self.draft.start(next_seq, ctx)
+    }
+
+    fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
+        self.draft.put(record, ctx)
+    }
+}
+
+impl Draft for Making<'_> {
+    fn publish(self: Box<Self>, ctx: &Context) -> Result<Session> {
+        let Self { container, shared, metadata, draft, mut in_use, lock } = *self;
+        draft.publish(ctx)?;
+        match in_use.0.take() {
+            Some(in_use) => container.open_new(shared, in_use, metadata, lock),
+            None => Err(container.unknown(&metadata.id)),
+        }
     }
 }

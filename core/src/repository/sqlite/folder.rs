@@ -23,7 +23,8 @@ use crate::repository::sqlite::{Shared, listing};
 use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_exists, unknown_session};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::sqlite::{Database, StoredSession, peek};
+use crate::storage::copy::{Draft, Record, Sink};
+use crate::storage::sqlite::{Database, SessionDraft, StoredSession, peek};
 
 pub(crate) struct Folder {
     root: PathBuf,
@@ -60,18 +61,53 @@ impl Folder {
         id_was_given: bool,
         ctx: &Context,
     ) -> Result<Session> {
-        let path = self.file_of(&metadata.id)?;
+        let (path, lock) = self.reserve(shared, &metadata.id, id_was_given, ctx)?;
+        Database::create(&path, Some(&metadata), ctx)?;
+        self.open_new(shared, metadata, path, lock)
+    }
+
+    /// Begins a session whose id is reserved.
+    pub(crate) fn draft<'a>(
+        &'a self,
+        shared: &'a Shared,
+        metadata: SessionMetadata,
+        id_was_given: bool,
+        ctx: &Context,
+    ) -> Result<Making<'a>> {
+        let (path, lock) = self.reserve(shared, &metadata.id, id_was_given, ctx)?;
+        let draft = SessionDraft::in_file(&path, metadata.clone())?;
+        Ok(Making { folder: self, shared, metadata, path, draft, lock })
+    }
+
+    /// Takes the lock that reserves the id of a new session; with it, its path.
+    fn reserve(
+        &self,
+        shared: &Shared,
+        id: &str,
+        id_was_given: bool,
+        ctx: &Context,
+    ) -> Result<(PathBuf, FileLock)> {
+        let path = self.file_of(id)?;
         shared.files.make_folder(&self.root)?;
         self.sweep.run(&self.root);
         // A new id of our own is in no file that was renamed.
-        if id_was_given && !self.files_of(shared, &metadata.id, ctx)?.is_empty() {
-            return Err(session_exists(&metadata.id));
+        if id_was_given && !self.files_of(shared, id, ctx)?.is_empty() {
+            return Err(session_exists(id));
         }
         let exists = || Ok(file_at(&path)?.is_some());
-        let lock = shared.files.reserve(&metadata.id, &lock_path(&path, &metadata.id)?, exists, ctx)?;
+        let lock = shared.files.reserve(id, &lock_path(&path, id)?, exists, ctx)?;
         remove_side_files(&path)?;
-        Database::create(&path, Some(&metadata), ctx)?;
-        // It is there now: whoever gives up from here on would leave it behind.
+        Ok((path, lock))
+    }
+
+    /// Opens a session that was made just now: whoever gave up from here on would leave it behind.
+    fn open_new(
+        &self,
+        shared: &Shared,
+        metadata: SessionMetadata,
+        path: PathBuf,
+        lock: FileLock,
+    ) -> Result<Session> {
         let ctx = &Context::background();
         let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
         let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
@@ -254,6 +290,35 @@ impl Folder {
             }
         }
         Ok(listed)
+    }
+}
+
+/// A session that is being made in a file of its own; its lock is held.
+pub(crate) struct Making<'a> {
+    folder: &'a Folder,
+    shared: &'a Shared,
+    metadata: SessionMetadata,
+    path: PathBuf,
+    // Gone before the lock is released.
+    draft: SessionDraft,
+    lock: FileLock,
+}
+
+impl Sink for Making<'_> {
+    fn start(&mut self, next_seq: u64, ctx: &Context) -> Result<()> {
+        self.draft.start(next_seq, ctx)
+    }
+
+    fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
+        self.draft.put(record, ctx)
+    }
+}
+
+impl Draft for Making<'_> {
+    fn publish(self: Box<Self>, ctx: &Context) -> Result<Session> {
+        let Self { folder, shared, metadata, path, draft, lock } = *self;
+        draft.publish(ctx)?;
+        folder.open_new(shared, metadata, path, lock)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::repository::{
 };
 use crate::session::Session;
 use crate::session::backend::{LocalSession, SessionMetadata};
+use crate::storage::copy::Draft;
 use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
 use container::Container;
 use databases::{Databases, FileId, InUse};
@@ -93,6 +94,17 @@ impl Backend for SqliteRepository {
         }
     }
 
+    fn draft(&self, options: &CreateOptions, ctx: &Context) -> Result<Box<dyn Draft + '_>> {
+        self.shared.files.check()?;
+        let metadata = options.metadata(&self.shared.files.options);
+        match &self.place {
+            Place::Folder(folder) => {
+                Ok(Box::new(folder.draft(&self.shared, metadata, options.id.is_some(), ctx)?))
+            }
+            Place::Container(container) => Ok(Box::new(container.draft(&self.shared, metadata, ctx)?)),
+        }
+    }
+
     fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
         self.shared.files.check()?;
         match &self.place {
@@ -135,15 +147,31 @@ impl Shared {
 
     /// The database at `path`, shared with whoever has it open through this repository.
     fn database(&self, path: &Path, file: FileId, mode: OpenMode, ctx: &Context) -> Result<InUse> {
+        self.database_after(path, file, mode, |_| Ok(()), ctx)
+    }
+
+    /// The same; where it is opened for it, `prepare` is done first.
+    fn database_after(
+        &self,
+        path: &Path,
+        file: FileId,
+        mode: OpenMode,
+        prepare: impl FnOnce(&Database) -> Result<()>,
+        ctx: &Context,
+    ) -> Result<InUse> {
         self.databases.obtain(file, mode, || {
             let access = match mode {
                 OpenMode::ReadWrite => Access::Write,
                 OpenMode::ReadOnly => Access::Read,
             };
             let database = self.open_database(path, access, ctx)?;
-            match fs::metadata(path) {
-                Ok(there) if FileId::from(&there) == file => Ok(database),
-                _ => database.close().and(Err(replaced(path))),
+            let prepared = match fs::metadata(path) {
+                Ok(there) if FileId::from(&there) == file => prepare(&database),
+                _ => Err(replaced(path)),
+            };
+            match prepared {
+                Ok(()) => Ok(database),
+                Err(error) => database.close().and(Err(error)),
             }
         })
     }

@@ -1,7 +1,6 @@
 //! Snapshot compaction: the file again, with what is alive and nothing else.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
 use std::sync::Arc;
 use std::sync::PoisonError;
 
@@ -10,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::json::push_quoted;
 use crate::model::value::Address;
 use crate::storage::jsonl::line::Span;
+use crate::storage::jsonl::lines::{Lines, Spans};
 use crate::storage::jsonl::state::State;
 use crate::storage::jsonl::{Current, Identity, JsonlStorage};
 use crate::storage::tables::Place;
@@ -136,32 +136,23 @@ impl JsonlStorage {
         let next_seq = current.state.next_seq;
         let mut header = current.state.header.clone();
         header.next_seq = Some(next_seq);
-        match fs::remove_file(temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
-        let file =
-            fs::OpenOptions::new().read(true).append(true).create_new(true).open(temporary).map_err(io)?;
-        let mut out = BufWriter::with_capacity(1 << 20, &file);
-        let line = header.to_line();
-        out.write_all(line.as_bytes()).map_err(io)?;
-        let mut end = line.len() as u64;
+        let mut lines = Lines::create(temporary).map_err(io)?;
+        lines.write(&[header.to_line().as_bytes()]).map_err(io)?;
         let all = live(&mut current.state);
+        let mut texts = Spans::of(Arc::clone(&source));
         let mut spans = Vec::with_capacity(all.len());
         for (number, live) in all.iter().enumerate() {
             if number % 1_024 == 0 {
                 ctx.check()?;
             }
             let (before, behind) = frame(live);
-            let payload = self.text(&source, *live.span)?;
-            for piece in [before.as_str(), &payload, behind, "\n"] {
-                out.write_all(piece.as_bytes()).map_err(io)?;
-            }
-            spans.push(Span { offset: end + before.len() as u64, length: live.span.length });
-            end += (before.len() + payload.len() + behind.len() + 1) as u64;
+            let next = all[number + 1..].iter().map(|live| *live.span);
+            let payload = texts.read(*live.span, next).map_err(|error| self.unreadable(*live.span, error))?;
+            spans.push(Span { offset: lines.end() + before.len() as u64, length: live.span.length });
+            lines.write(&[before.as_bytes(), payload, behind.as_bytes(), b"\n"]).map_err(io)?;
         }
-        out.flush().map_err(io)?;
-        drop(out);
+        let end = lines.end();
+        let file = lines.into_file().map_err(io)?;
         if let Ok(metadata) = source.metadata() {
             file.set_permissions(metadata.permissions()).map_err(io)?;
         }

@@ -4,8 +4,11 @@
 //! but by [`compact`](JsonlStorage::compact), and never while anyone could lose what it holds.
 
 pub(crate) mod compact;
+mod copy;
+pub(crate) mod draft;
 pub(crate) mod header;
 pub(crate) mod line;
+mod lines;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,7 @@ use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
 use crate::session::backend::SessionMetadata;
 use crate::session::check::{FileCheck, Finding, FindingKind};
+use crate::storage::copy::{Planner, Sink};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
 use crate::storage::jsonl::state::{Damaged, Gap, State};
@@ -116,7 +120,20 @@ impl JsonlStorage {
         let mut gaps = Vec::new();
         let mut damaged = if options.salvage { Damaged::Note(&mut gaps) } else { Damaged::Refuse };
         let current = Current::open(path, writes, &mut damaged)?;
-        Ok(Self {
+        Ok(Self { gaps, ..Self::of(path, current, options) })
+    }
+
+    /// The session in a file that was made here and stands at `path` now; `file` can be appended to.
+    pub(crate) fn made(path: &Path, file: File, state: State, options: JsonlOptions) -> Result<Self> {
+        let metadata = file
+            .metadata()
+            .map_err(|error| Error::io("cannot look at the session's file", error).with_path(path))?;
+        let current = Current { file: Arc::new(file), identity: Identity::of(&metadata), state };
+        Ok(Self::of(path, current, options))
+    }
+
+    fn of(path: &Path, current: Current, options: JsonlOptions) -> Self {
+        Self {
             path: path.to_owned(),
             options,
             current: RwLock::new(current),
@@ -124,8 +141,8 @@ impl JsonlStorage {
             gate: Gate::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
-            gaps,
-        })
+            gaps: Vec::new(),
+        }
     }
 
     /// What the header says of the session.
@@ -236,11 +253,16 @@ impl JsonlStorage {
 
     fn text(&self, file: &File, span: Span) -> Result<String> {
         let mut bytes = vec![0; span.length as usize];
-        file.read_exact_at(&mut bytes, span.offset).map_err(|error| {
-            Error::io("cannot read a payload", error).with_path(&self.path).with_offset(span.offset)
-        })?;
-        String::from_utf8(bytes)
-            .map_err(|_| self.changed("holds other bytes than it did").with_offset(span.offset))
+        file.read_exact_at(&mut bytes, span.offset).map_err(|error| self.unreadable(span, error))?;
+        String::from_utf8(bytes).map_err(|_| self.not_as_indexed(span))
+    }
+
+    fn unreadable(&self, span: Span, error: std::io::Error) -> Error {
+        Error::io("cannot read a payload", error).with_path(&self.path).with_offset(span.offset)
+    }
+
+    fn not_as_indexed(&self, span: Span) -> Error {
+        self.changed("holds other bytes than it did").with_offset(span.offset)
     }
 
     fn json(&self, file: &File, span: Span) -> Result<Json> {
@@ -250,8 +272,8 @@ impl JsonlStorage {
     fn entry(&self, current: &Current, position: usize) -> Result<Entry> {
         let place = current.state.entries.entry(position);
         let record = self.text(&current.file, place.payload)?;
-        let payload = payload_of_entry(&record, place.entry_type)
-            .ok_or_else(|| self.changed("holds other bytes than it did").with_offset(place.payload.offset))?;
+        let payload =
+            payload_of_entry(&record, place.entry_type).ok_or_else(|| self.not_as_indexed(place.payload))?;
         Ok(current.state.entries.with_payload(position, payload))
     }
 }
@@ -331,9 +353,7 @@ impl Reads for JsonlStorage {
         found
             .map(|row| {
                 let record = self.text(&current.file, row.payload)?;
-                let payload = payload_of_usage(&record).ok_or_else(|| {
-                    self.changed("holds other bytes than it did").with_offset(row.payload.offset)
-                })?;
+                let payload = payload_of_usage(&record).ok_or_else(|| self.not_as_indexed(row.payload))?;
                 Ok(UsageRow::stored(row.id.into(), row.seq, payload))
             })
             .collect()
@@ -357,6 +377,10 @@ impl Reads for JsonlStorage {
 }
 
 impl Storage for JsonlStorage {
+    fn copy(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()> {
+        self.copy_into(plan, into, ctx)
+    }
+
     fn compact(&self, ctx: &Context) -> Result<Compaction> {
         self.compact_on_request(ctx)
     }

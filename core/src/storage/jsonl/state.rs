@@ -57,6 +57,21 @@ pub(crate) enum Damaged<'a> {
 }
 
 impl State {
+    /// A session of which the file holds the header, which ends at `end`.
+    pub(crate) fn new(header: Header, end: u64) -> Self {
+        Self {
+            next_seq: header.next_seq.unwrap_or(1),
+            header,
+            entries: EntryIndex::default(),
+            tables: Tables::default(),
+            stats: Stats::default(),
+            highest: 0,
+            end,
+            unterminated: false,
+            lines: 1,
+        }
+    }
+
     /// Reads a file from its start.
     pub(crate) fn read(file: &File, damaged: &mut Damaged<'_>) -> Result<Self> {
         let mut reader = BufReader::with_capacity(CHUNK, file);
@@ -69,17 +84,8 @@ impl State {
         }
         let text = std::str::from_utf8(&bytes).map_err(|_| not_a_session("its first line is not UTF-8"))?;
         let header = Header::parse(text)?;
-        let mut state = Self {
-            next_seq: header.next_seq.unwrap_or(1),
-            header,
-            entries: EntryIndex::default(),
-            tables: Tables::default(),
-            stats: Stats::default(),
-            highest: 0,
-            end: length,
-            unterminated: !terminated,
-            lines: 1,
-        };
+        let mut state = Self::new(header, length);
+        state.unterminated = !terminated;
         state.read_lines(&mut reader, damaged)?;
         Ok(state)
     }

@@ -9,7 +9,7 @@ use rusqlite::OpenFlags;
 use super::connection::Connection;
 use super::fault::fault;
 use super::guard::beside;
-use super::schema::{APPLICATION_ID, TABLES, USER_VERSION, views};
+use super::schema::{APPLICATION_ID, TABLES, USER_VERSION, WHOLE, views};
 use super::sessions;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -109,7 +109,7 @@ pub(super) fn create(path: &Path, session: Option<&SessionMetadata>, ctx: &Conte
     let sql = draft.database()?;
     let connection = Connection::of(sql, path);
     if let Some(session) = session {
-        sessions::insert(&connection, session)?;
+        sessions::insert(&connection, session, WHOLE)?;
     }
     draft.publish(connection.into_sql())
 }

@@ -172,6 +172,23 @@ impl Database {
         self.read_with(ctx, Place::Apart, read)
     }
 
+    /// The same over one boundary between commits: those that wait for the writing connection before us are
+    /// made first, and none is until `read` calls what it is given, which it does once it sees the file.
+    pub(super) fn read_at_boundary<T>(
+        &self,
+        ctx: &Context,
+        mut read: impl FnMut(&Connection, &mut dyn FnMut()) -> Result<T>,
+    ) -> Result<T> {
+        ctx.check()?;
+        let mut queued = match self.0.access {
+            Access::Read => None,
+            Access::Create | Access::Write => {
+                Some(self.0.wait_for_writer(lock(&self.0.state), WhenLatched::Allow, ctx)?)
+            }
+        };
+        self.read_with(ctx, Place::Apart, |reader| read(reader, &mut || drop(queued.take())))
+    }
+
     fn read_with<T>(
         &self,
         ctx: &Context,

@@ -5,8 +5,10 @@
 
 mod backup;
 mod connection;
+mod copy;
 mod create;
 mod database;
+mod draft;
 mod fault;
 mod guard;
 mod header;
@@ -24,6 +26,7 @@ mod write;
 
 pub(crate) use create::TEMPORARY_SUFFIX;
 pub(crate) use database::Database;
+pub(crate) use draft::SessionDraft;
 pub(crate) use storage::SqliteStorage;
 
 use crate::session::backend::SessionMetadata;

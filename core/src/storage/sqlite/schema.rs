@@ -22,6 +22,8 @@ pub(super) const MAX_OWNER: i64 = (1 << (63 - SEQ_BITS)) - 1;
 /// The state of a session row that is seen. In state 1 (being made) and 2 (being deleted) nobody sees the
 /// session, though rows of it are there.
 pub(super) const WHOLE: i64 = 0;
+/// The state of one that is being made.
+pub(super) const MAKING: i64 = 1;
 
 // Numbers of sessions are never used twice (AUTOINCREMENT): a reader of a deleted session must not find
 // the rows of another one. Totals may be NULL for a sum that is no number.

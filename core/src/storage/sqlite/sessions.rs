@@ -43,6 +43,8 @@ pub(super) const SID: &str = "SELECT sid, storage_version FROM session_row WHERE
 const HIDE: &str = "UPDATE session_row SET state = 2 WHERE id = ?1 AND state = 0";
 // The first condition is the one by which SQLite sees that the partial index will do.
 const HIDDEN: &str = "SELECT sid FROM session_row WHERE state <> 0 AND state = 2 LIMIT 1";
+const GIVE_UP: &str = "UPDATE session_row SET state = 2 WHERE sid = ?1 AND state <> 0 AND state = 1";
+const MADE: &str = "SELECT sid, id FROM session_row WHERE state <> 0 AND state = 1";
 const DELETE_SESSION: &str = "DELETE FROM session_row WHERE sid = ?1 AND state = 2";
 const LISTS_OF: &str = "SELECT lid FROM list_row WHERE sid = ?1 LIMIT 1";
 const DELETE_LIST: &str = "DELETE FROM list_row WHERE lid = ?1";
@@ -57,11 +59,13 @@ const DELETE_VALUES: &str = "DELETE FROM value_row WHERE vid IN
 
 /// Every statement of this file that reads or writes a table whose size follows that of sessions.
 #[cfg(test)]
-pub(super) const STATEMENTS: [&str; 11] = [
+pub(super) const STATEMENTS: [&str; 13] = [
     ONE,
     HIDDEN,
     SID,
     HIDE,
+    GIVE_UP,
+    MADE,
     LISTS_OF,
     DELETE_LIST,
     DELETE_SESSION,
@@ -88,7 +92,7 @@ impl Database {
     pub(crate) fn insert_session(&self, metadata: &SessionMetadata, ctx: &Context) -> Result<()> {
         let writer = self.writer(ctx)?;
         let transaction = writer.writing()?;
-        insert(&writer, metadata)?;
+        insert(&writer, metadata, WHOLE)?;
         self.finish(transaction, &writer, "add a session to the database")
     }
 
@@ -101,6 +105,27 @@ impl Database {
     /// The session of that id, without its name.
     pub(crate) fn session(&self, id: &str, ctx: &Context) -> Result<Option<StoredSession>> {
         self.look(ctx, |connection| connection.first(ONE, [id], stored))
+    }
+
+    /// Deletes what is left of sessions that were being made by somebody who died: where `is_abandoned` says
+    /// that the lock of an id is free, and holds it meanwhile.
+    pub(crate) fn sweep_unfinished<T>(
+        &self,
+        mut take_abandoned: impl FnMut(&str) -> Result<Option<T>>,
+        ctx: &Context,
+    ) -> Result<()> {
+        let found = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+        let unfinished = self.look(ctx, |connection| connection.all(MADE, [], ctx, found))?;
+        let mut held = Vec::new();
+        for (sid, id) in unfinished {
+            let Some(lock) = take_abandoned(&id)? else { continue };
+            let writer = self.writer(ctx)?;
+            let transaction = writer.writing()?;
+            condemn(&writer, sid)?;
+            self.finish(transaction, &writer, "give up a session in the database")?;
+            held.push(lock);
+        }
+        if held.is_empty() { Ok(()) } else { sweep(self, ctx) }
     }
 
     /// Deletes a session: gone for everyone at once, its rows in batches after that.
@@ -123,10 +148,10 @@ impl Database {
     }
 }
 
-pub(super) fn insert(connection: &Connection, metadata: &SessionMetadata) -> Result<()> {
+pub(super) fn insert(connection: &Connection, metadata: &SessionMetadata, state: i64) -> Result<()> {
     let parameters = params![
         metadata.id,
-        WHOLE,
+        state,
         metadata.created_at,
         metadata.storage_version,
         metadata.cwd,
@@ -144,6 +169,18 @@ pub(super) fn insert(connection: &Connection, metadata: &SessionMetadata) -> Res
             .with_path(connection.path())
             .with_hint("put further sessions in another container"));
     }
+    Ok(())
+}
+
+/// Marks a session that was being made as one to be deleted.
+pub(super) fn condemn(connection: &Connection, sid: i64) -> Result<()> {
+    connection.execute("give up a session in the database", GIVE_UP, [sid]).map(drop)
+}
+
+/// Deletes all rows of a session in the transaction that is open.
+pub(super) fn delete_rows(connection: &Connection, sid: i64) -> Result<()> {
+    condemn(connection, sid)?;
+    while !delete_batch(connection, sid)? {}
     Ok(())
 }
 

@@ -9,9 +9,9 @@ use super::database::Database;
 use super::fault::Latch;
 use super::read::View;
 use super::sessions;
-use super::tree::{Eager, SessionTree};
+use super::tree::SessionTree;
 use super::write::{Memory, Totals, Writing};
-use super::{backup, integrity, query};
+use super::{backup, copy, integrity, query};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
@@ -24,6 +24,7 @@ use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
 use crate::session::check::{FileCheck, Finding};
 use crate::sql::{Rows, SqlValue};
+use crate::storage::copy::{Planner, Sink};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::{Reads, Storage, closed, commit, path, read_only};
 use crate::sync::lock;
@@ -219,16 +220,7 @@ impl Reads for SqliteStorage {
     }
 
     fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<Entry>> {
-        let filters = scan.entry_type.is_some() || scan.custom_type.is_some();
-        let skips = scan.cursor.is_some() && scan.stop_at_type.is_some();
-        self.read_all(ctx, |view| {
-            if filters || skips {
-                let found = path::scan(&SessionTree::<Entry>::new(*view), start, scan, ctx)?;
-                return view.with_parents(found);
-            }
-            let found = path::scan(&SessionTree::<Eager>::new(*view), start, scan, ctx)?;
-            view.with_parents(found.into_iter().map(Into::into).collect())
-        })
+        self.read_all(ctx, |view| view.scan_branch(start, scan, ctx))
     }
 
     fn scan_branch_structure(
@@ -278,6 +270,11 @@ impl Storage for SqliteStorage {
         let writer = self.database.writer(ctx)?;
         let timestamp = self.clock.now();
         self.apply(&writer, &mut lock(&self.memory), writes, timestamp)
+    }
+
+    fn copy(&self, plan: &mut Planner<'_>, into: &mut dyn Sink, ctx: &Context) -> Result<()> {
+        let _admitted = self.admitted()?;
+        copy::run(&self.database, self.sid, &self.id, plan, into, ctx)
     }
 
     fn query(&self, sql: &str, parameters: &[SqlValue], ctx: &Context) -> Result<Rows> {

@@ -11,9 +11,11 @@ use super::read::{
     CLIMB, CLIMB_WHOLE, Found, NODE, NODE_BY_ID, PAYLOAD, View, entry_of, json, node_of, structure_of,
 };
 use super::schema::key;
+use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::entry::{Entry, EntryStructure};
-use crate::storage::path::{Node, Step, Tree, Visit, damage};
+use crate::storage::path::{self, Node, Step, Tree, Visit, damage};
+use crate::storage::query::BranchScan;
 
 /// How many nodes a scan remembers.
 const REMEMBERED: usize = 1024;
@@ -142,6 +144,20 @@ impl<T: Taken> Tree for SessionTree<'_, T> {
 
     fn damaged(&self, node: &Node) -> Error {
         corrupt(self.view.connection.path(), damage(node))
+    }
+}
+
+impl View<'_> {
+    /// Entries on the path from an entry to its root.
+    pub(super) fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<Entry>> {
+        let filters = scan.entry_type.is_some() || scan.custom_type.is_some();
+        let skips = scan.cursor.is_some() && scan.stop_at_type.is_some();
+        if filters || skips {
+            let found = path::scan(&SessionTree::<Entry>::new(*self), start, scan, ctx)?;
+            return self.with_parents(found);
+        }
+        let found = path::scan(&SessionTree::<Eager>::new(*self), start, scan, ctx)?;
+        self.with_parents(found.into_iter().map(Into::into).collect())
     }
 }
 

@@ -12,7 +12,7 @@ use super::schema::{MAX_OWNER, MAX_SEQ, key};
 use super::tree::SessionTree;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::entry::{EntryStructure, NewEntry};
-use crate::model::usage::Stats;
+use crate::model::usage::{Stats, Usage};
 use crate::model::value::Address;
 use crate::model::write::Write;
 use crate::storage::commit::Known;
@@ -251,25 +251,7 @@ impl<'a> Writing<'a> {
             return Ok(false);
         }
         if after.stats.usage != before.stats.usage {
-            let usage = &after.stats.usage;
-            self.execute(
-                UPDATE_TOTALS,
-                params![
-                    sid,
-                    usage.input,
-                    usage.output,
-                    usage.cache_read,
-                    usage.cache_write,
-                    usage.cache_write_1h,
-                    usage.reasoning,
-                    usage.total_tokens,
-                    usage.cost.input,
-                    usage.cost.output,
-                    usage.cost.cache_read,
-                    usage.cost.cache_write,
-                    usage.cost.total,
-                ],
-            )?;
+            write_totals(self.connection(), sid, &after.stats.usage)?;
         }
         Ok(true)
     }
@@ -281,6 +263,26 @@ impl<'a> Writing<'a> {
             committed.remember(Some(&id), node);
         }
     }
+}
+
+/// Writes the totals of a session's ledger into its row.
+pub(super) fn write_totals(connection: &Connection, sid: i64, usage: &Usage) -> Result<()> {
+    let parameters = params![
+        sid,
+        usage.input,
+        usage.output,
+        usage.cache_read,
+        usage.cache_write,
+        usage.cache_write_1h,
+        usage.reasoning,
+        usage.total_tokens,
+        usage.cost.input,
+        usage.cost.output,
+        usage.cost.cache_read,
+        usage.cost.cache_write,
+        usage.cost.total,
+    ];
+    connection.execute("commit to the database", UPDATE_TOTALS, parameters).map(drop)
 }
 
 impl Tree for Writing<'_> {

@@ -1,13 +1,18 @@
 //! Every kept statement finds its rows by an index, and none sorts.
 
-use super::super::{read, sessions, write};
+use super::super::{copy, draft, read, sessions, write};
 use super::Kept;
 
 #[test]
 fn no_statement_scans_a_table_or_sorts() {
     let kept = Kept::new();
     let writer = kept.database.writer(&super::ctx()).unwrap();
-    let statements = read::statements().into_iter().chain(write::STATEMENTS).chain(sessions::STATEMENTS);
+    let statements = read::statements()
+        .into_iter()
+        .chain(write::STATEMENTS)
+        .chain(sessions::STATEMENTS)
+        .chain(copy::STATEMENTS)
+        .chain(draft::STATEMENTS);
     let mut seen = 0;
     for sql in statements {
         let mut plan = writer.sql().prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -1,0 +1,177 @@
+//! Whole copies, between all backends.
+
+use crate::context::Context;
+use crate::error::{Error, ErrorKind};
+use crate::model::address::reserved;
+use crate::model::entry::NewEntry;
+use crate::model::json::Json;
+use crate::model::usage::{NewUsage, Usage};
+use crate::model::value::Address;
+use crate::model::write::Write;
+use crate::repository::{CreateOptions, Durability, Repository, RepositoryOptions, open_repository};
+use crate::session::Session;
+use crate::session::reader::SessionReader as _;
+use crate::storage::copy::{Plan, Record, View};
+
+const URIS: [&str; 4] =
+    ["memory:", "jsonl:{folder}/lines", "sqlite:{folder}/sessions", "sqlite:{folder}/all.sqlite"];
+
+fn repository(folder: &tempfile::TempDir, uri: &str) -> Repository {
+    let options = RepositoryOptions { durability: Durability::Process, ..Default::default() };
+    open_repository(&uri.replace("{folder}", folder.path().to_str().unwrap()), options).unwrap()
+}
+
+fn commit(session: &Session, writes: &[Write]) {
+    session.mutate(|mutator, ctx| mutator.commit(writes, ctx), &Context::background()).unwrap();
+}
+
+/// Fills a session with some of everything, some of it dead.
+fn fill(session: &Session) {
+    let json = |text: &str| Json::parse(text).unwrap();
+    let app = |key: &str| Address::new("app", key).unwrap();
+    let usage = Usage { input: 0.1, output: 0.2, reasoning: Some(3.0), ..Usage::default() };
+    let mut parent: Option<String> = None;
+    for n in 0..600 {
+        let id = format!("e{n}");
+        let message = json(&format!("{{\"role\":\"user\",\"content\":\"\\ud800 {n}\"}}"));
+        let tip = Address::known(reserved::BRANCH_TIP, "main");
+        commit(
+            session,
+            &[
+                Write::Entry(NewEntry::message(&id, parent.as_deref(), &message)),
+                Write::SetValue(tip, Json::string(&id)),
+            ],
+        );
+        // Every hundredth begins a path of its own.
+        parent = Some(if n % 100 == 99 { "e0".to_owned() } else { id });
+    }
+    for n in 0..300 {
+        commit(
+            session,
+            &[
+                Write::SetValue(app(&format!("v{}", n % 40)), json(&n.to_string())),
+                Write::AppendList(app(&format!("l{}", n % 3)), json(&format!("[ {n}]"))),
+                Write::Usage(NewUsage::new(format!("u{n}"), &usage, Some("e1"))),
+                Write::Entry(NewEntry::custom(format!("c{n}"), Some("e5"), "note", None)),
+            ],
+        );
+        if n % 50 == 49 {
+            commit(session, &[Write::DeleteList(app("l1")), Write::DeleteValue(app("v3"))]);
+        }
+    }
+    session.set_name(Some("all of it"), &Context::background()).unwrap();
+    commit(session, &[Write::DeleteValue(app("absent"))]);
+}
+
+fn dump(session: &Session) -> String {
+    let mut out = Vec::new();
+    session.dump(&mut out, &Context::background()).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let (_, rest) = text.split_once("\n\"name\"").unwrap();
+    rest.to_owned()
+}
+
+#[test]
+fn a_whole_copy_holds_what_its_source_does_between_all_backends() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    for uri in URIS {
+        let sources = repository(&folder, uri);
+        let source = sources.create(&Default::default(), &ctx).unwrap();
+        fill(&source);
+        for to in URIS {
+            let copies = repository(&folder, to);
+            let options = CreateOptions {
+                id: Some(format!("copy of {}", uri.replace(['/', '{', '}'], "-"))),
+                created_at: Some(7),
+                cwd: Some("/work".to_owned()),
+                parent_session_id: Some("parent".to_owned()),
+                ..CreateOptions::default()
+            };
+            let copy = copies.copy(&source, &options, &mut Plan::whole, &ctx).unwrap();
+            assert_eq!(dump(&copy), dump(&source), "{uri} to {to}");
+            assert_eq!(copy.metadata().created_at, 7);
+            let taken = copies.copy(&source, &options, &mut Plan::whole, &ctx).unwrap_err();
+            assert_eq!(taken.kind(), ErrorKind::SessionExists);
+            // The copy is a session like every other: it is written as its source is, and opened again.
+            for session in [&copy, &source] {
+                commit(session, &[Write::Entry(NewEntry::custom(format!("to {to}"), Some("e9"), "x", None))]);
+            }
+            copy.close(&ctx).unwrap();
+            let again = copies.open(copy.id(), &ctx).unwrap();
+            let entries = |session: &Session| session.find_entries(&Default::default(), &ctx).unwrap();
+            let (mut ours, mut theirs) = (entries(&again), entries(&source));
+            for entry in [&mut ours[0], &mut theirs[0]] {
+                assert_eq!(entry.id, format!("to {to}"));
+                entry.timestamp = 0;
+            }
+            assert_eq!(ours, theirs);
+            assert_eq!(again.stats(&ctx).unwrap(), source.stats(&ctx).unwrap());
+            assert_eq!(again.next_seq(&ctx).unwrap(), source.next_seq(&ctx).unwrap());
+            copies.close(&ctx).unwrap();
+        }
+        sources.close(&ctx).unwrap();
+    }
+}
+
+#[test]
+fn a_copy_that_is_not_published_leaves_nothing_and_its_id_is_free() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let source = repository(&folder, "memory:").create(&Default::default(), &ctx).unwrap();
+    fill(&source);
+    for uri in URIS {
+        let copies = repository(&folder, uri);
+        let other = copies.create(&Default::default(), &ctx).unwrap();
+        let options = CreateOptions { id: Some("copy".to_owned()), ..CreateOptions::default() };
+        let cancelled = Context::new();
+        let mut plan = |view: &dyn View| {
+            // After the destination was begun.
+            cancelled.cancel();
+            Plan::whole(view)
+        };
+        let error = copies.copy(&source, &options, &mut plan, &cancelled).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{uri}");
+        let mut refused = |_: &dyn View| Err(Error::new(ErrorKind::InvalidArgument, "no"));
+        let error = copies.copy(&source, &options, &mut refused, &ctx).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{uri}");
+        // An entry without its parent, when much is written already.
+        let mut halved = |view: &dyn View| {
+            let entry = NewEntry { made_at: Some(0), ..NewEntry::custom("lost", Some("nowhere"), "x", None) };
+            let seq = view.next_seq()?;
+            let added = vec![Record { seq, write: Write::Entry(entry) }];
+            Ok(Plan { next_seq: seq + 1, added, ..Plan::whole(view)? })
+        };
+        let error = copies.copy(&source, &options, &mut halved, &ctx).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::MissingParent, "{uri}");
+        let listed = copies.list(&Default::default(), &ctx).unwrap();
+        assert_eq!(listed.len(), 1, "{uri}");
+        copies.create(&options, &ctx).unwrap().close(&ctx).unwrap();
+        copies.delete("copy", &ctx).unwrap();
+        let _copy = copies.copy(&source, &options, &mut Plan::whole, &ctx).unwrap();
+        other.close(&ctx).unwrap();
+        copies.close(&ctx).unwrap();
+    }
+    let sql = rusqlite::Connection::open(folder.path().join("all.sqlite")).unwrap();
+    let count = |sql_text| sql.query_row(sql_text, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM session_row"), 2);
+    assert_eq!(count("SELECT count(*) FROM entry_row"), 900);
+    assert_eq!(count("SELECT count(DISTINCT sid) FROM value_row"), 1);
+    assert_eq!(count("SELECT count(DISTINCT sid) FROM list_row"), 1);
+    drop(sql);
+    let left = files(folder.path());
+    assert!(left.iter().all(|name| name.ends_with(".jsonl") || name.ends_with(".sqlite")), "{left:?}");
+}
+
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    found
+}

@@ -8,6 +8,7 @@ use crate::model::value::{Address, StoredValue};
 use crate::model::write::Write;
 use crate::repository::{CreateOptions, OpenMode, OpenOptions, Repository, SessionRef};
 use crate::session::Session;
+use crate::storage::commit::MAX_SEQ;
 use crate::storage::copy::{Entries, Plan, Record, Values, View};
 
 /// The branch that a fork of a path has when none is named.
@@ -183,10 +184,14 @@ impl Repository {
         let mut plan = |view: &dyn View| {
             refuse_undeclared(view)?;
             left_out.clear();
-            match &options.scope {
-                ForkScope::Branch(point) => branch(view, point),
-                ForkScope::Tree => tree(view, &mut left_out),
+            let plan = match &options.scope {
+                ForkScope::Branch(point) => branch(view, point)?,
+                ForkScope::Tree => tree(view, &mut left_out)?,
+            };
+            if plan.next_seq > MAX_SEQ {
+                return Err(Error::new(ErrorKind::TooLarge, "the sequence of the source is used up"));
             }
+            Ok(plan)
         };
         let session = self.copy(source, &create, &mut plan, ctx)?;
         span.record("session.id", session.id());

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::repository::Durability;
 use crate::session::backend::SessionMetadata;
+use crate::storage::commit::MAX_SEQ;
 use crate::storage::copy::{PAGE, Record, Sink};
 use crate::storage::jsonl::header::Header;
 use crate::storage::jsonl::line::write_line;
@@ -53,8 +54,8 @@ impl Sink for JsonlDraft {
         let cleared = self.lines.clear();
         cleared.map_err(|error| Error::io("cannot write the session's file", error).with_path(&self.path))?;
         let mut header = Header::new(self.metadata.clone());
-        // A session that never had a commit starts at 1 without being told.
-        header.next_seq = Some(next_seq).filter(|seq| *seq > 1);
+        // A session that never had a commit starts at 1 without being told, and one that is full starts nowhere.
+        header.next_seq = Some(next_seq).filter(|seq| (2..=MAX_SEQ).contains(seq));
         self.write(&header.to_line())?;
         self.state = State::new(header, self.lines.end());
         Ok(())

@@ -404,7 +404,7 @@ typedef struct pi_session_info {
     size_t path_len;
     /* When it was last written, Unix ms; -1 where that is not known. */
     int64_t modified_at;
-    /* How it is kept: "memory", "sqlite", "sqlite-container", "jsonl-4", ... */
+    /* How it is kept: "memory", "sqlite", "sqlite-container", "reference-sqlite", "jsonl-4", ... */
     const char *format;
     /* Bytes of format. */
     size_t format_len;

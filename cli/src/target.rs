@@ -109,7 +109,7 @@ pub(crate) fn opened(argument: &str, ctx: &Context) -> Result<Opened, Failure> {
         Target::Session { uri, id } => {
             let repository = existing_repository(&uri)?;
             let session = in_repository(&repository, &uri, &id, ctx)?;
-            let format = kept_as(&uri, &session);
+            let format = kept_as(&uri, &session, ctx)?;
             let modified_at = modified_at(session.metadata().path.as_deref());
             Ok(Opened { session, format, modified_at, _repository: Some(repository) })
         }
@@ -185,19 +185,31 @@ fn sqlite_file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
     let modified_at = listing.modified_at;
     // A file that is named after its session is one of a folder.
     let own = path.file_stem().is_some_and(|stem| stem == metadata.id.as_str());
-    let format = if own { Format::SqliteFile } else { listing.format };
+    let format = match listing.format {
+        Format::SqliteContainer if own => Format::SqliteFile,
+        format => format,
+    };
     Ok(Opened { session, format, modified_at, _repository: Some(repository) })
 }
 
 /// How a session of the repository `uri` is kept.
-fn kept_as(uri: &str, session: &Session) -> Format {
+fn kept_as(uri: &str, session: &Session, ctx: &Context) -> pisession::Result<Format> {
     let (scheme, path) = uri.split_once(':').unwrap_or((uri, ""));
-    match scheme {
+    Ok(match scheme {
         "memory" => Format::Memory,
+        "sqlite" if is_of_the_reference(session, ctx)? => Format::ReferenceSqlite,
         "sqlite" if Path::new(path).is_dir() => Format::SqliteFile,
         "sqlite" => Format::SqliteContainer,
         _ => jsonl(session),
-    }
+    })
+}
+
+/// Whether the database file of a session is one of the reference implementation.
+fn is_of_the_reference(session: &Session, ctx: &Context) -> pisession::Result<bool> {
+    let Some(path) = &session.metadata().path else { return Ok(false) };
+    let file = open_repository(&format!("sqlite:{}", path.display()), Default::default())?;
+    let listed = file.list(&ListOptions::default(), ctx)?;
+    Ok(listed.first().is_some_and(|listing| listing.format == Format::ReferenceSqlite))
 }
 
 fn jsonl(session: &Session) -> Format {

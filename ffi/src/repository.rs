@@ -249,7 +249,7 @@ pub struct pi_session_info {
     pub path_len: usize,
     /// When it was last written, Unix ms; -1 where that is not known.
     pub modified_at: i64,
-    /// How it is kept: "memory", "sqlite", "sqlite-container", "jsonl-4", ...
+    /// How it is kept: "memory", "sqlite", "sqlite-container", "reference-sqlite", "jsonl-4", ...
     pub format: *const c_char,
     /// Bytes of format.
     pub format_len: usize,

@@ -1,6 +1,7 @@
 //! What a file is: told by its first JSON objects, never by its name.
 
 use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -246,6 +247,21 @@ fn beginning(path: &Path) -> Result<Beginning> {
 /// Whether the file at `path` is a session of format 4.
 pub(super) fn is_format4(path: &Path) -> bool {
     matches!(beginning(path), Ok(Beginning::Format4(_)))
+}
+
+/// Whether the file at `path` is a SQLite database.
+pub(super) fn is_sqlite(path: &Path) -> bool {
+    let begins_so = || -> std::io::Result<bool> {
+        // Looked at first: opening a pipe would wait for its writer.
+        if !std::fs::metadata(path)?.is_file() {
+            return Ok(false);
+        }
+        let mut head = [0; SQLITE.len()];
+        File::open(path)?.read_exact(&mut head)?;
+        Ok(head == SQLITE)
+    };
+    // What cannot be read is judged by who reads it next.
+    begins_so().unwrap_or(false)
 }
 
 /// The header of the file of version 1 to 3 at `path`.

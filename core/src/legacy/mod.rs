@@ -30,6 +30,7 @@ use crate::legacy::storage::{LegacyStorage, Stamp};
 use crate::legacy::writes::Source;
 use crate::model::id::{SystemClock, UuidV7};
 use crate::model::json::MAX_PAYLOAD;
+use crate::repository::sqlite::open_reference_file;
 use crate::repository::{CreateOptions, Durability, OpenMode, Repository};
 use crate::session::Session;
 use crate::session::backend::{LocalSession, SessionMetadata};
@@ -65,7 +66,8 @@ pub struct OpenFileOptions {
 /// found in them, and [`OpenFileOptions::legacy`] says where commits go. Ids of their entries are the same at
 /// every open. Memory follows the number of entries, not their size: payloads are read when asked for. If
 /// the file changes after it was opened, reads fail with `FileChanged`. A file of format 4 is opened for
-/// reading, and follows whoever writes it.
+/// reading, and follows whoever writes it; so is a SQLite container of the reference implementation that holds
+/// one session.
 ///
 /// ```no_run
 /// use pisession::{Context, SessionReader, open_file};
@@ -81,7 +83,9 @@ pub struct OpenFileOptions {
 ///
 /// # Errors
 /// [`NotASession`](ErrorKind::NotASession) for anything else, naming the dialect of other programs' files;
-/// [`Unsupported`](ErrorKind::Unsupported) for SQLite databases;
+/// [`Unsupported`](ErrorKind::Unsupported) for SQLite databases of this library, which are repositories;
+/// [`AmbiguousSession`](ErrorKind::AmbiguousSession), [`UnknownSession`](ErrorKind::UnknownSession) for a
+/// container that does not hold exactly one session;
 /// [`Corrupt`](ErrorKind::Corrupt) with line and offset for a damaged file in strict reading, and when it
 /// shall be copied without `salvage`; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a file of a
 /// version above 3 shall be copied; [`Io`](ErrorKind::Io); what creating a session and a commit fail with.
@@ -97,6 +101,19 @@ pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Contex
 fn open_any(path: &Path, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
     if detect::is_format4(path) {
         return open_format4(path, options);
+    }
+    if detect::is_sqlite(path)
+        && let Some(session) = open_reference_file(path, ctx)?
+    {
+        return match options.legacy {
+            LegacyPolicy::ReadOnly => Ok(session),
+            LegacyPolicy::Copy(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "a container of the reference implementation is not copied by opening it",
+            )
+            .with_path(path)
+            .with_hint("fork or convert the session into a repository, and go on in it")),
+        };
     }
     let copies = matches!(options.legacy, LegacyPolicy::Copy(_));
     let file = read(path, options.strict, copies, &|_| (), ctx)?;

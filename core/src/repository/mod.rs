@@ -130,6 +130,8 @@ pub enum Format {
     SqliteFile,
     /// One of many in a SQLite container.
     SqliteContainer,
+    /// In a SQLite file of the reference implementation, which is only read.
+    ReferenceSqlite,
     /// A JSONL file of the given version.
     Jsonl(u32),
     /// A file that does not tell.
@@ -142,6 +144,7 @@ impl std::fmt::Display for Format {
             Self::Memory => f.write_str("memory"),
             Self::SqliteFile => f.write_str("sqlite"),
             Self::SqliteContainer => f.write_str("sqlite-container"),
+            Self::ReferenceSqlite => f.write_str("reference-sqlite"),
             Self::Jsonl(version) => write!(f, "jsonl-{version}"),
             Self::Unknown => f.write_str("unknown"),
         }

@@ -17,7 +17,7 @@ use crate::repository::{Format, ListOptions, OpenMode, SessionListing, unknown_s
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
 use crate::storage::copy::{Draft, Record, Sink};
-use crate::storage::sqlite::{Database, SessionDraft};
+use crate::storage::sqlite::{Database, Schema, SessionDraft, reference};
 
 pub(crate) struct Container {
     path: PathBuf,
@@ -87,6 +87,8 @@ impl Container {
     fn reserve(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<(InUse, FileLock)> {
         let lock_path = lock_path(&self.path, id)?;
         let file = self.make(shared, ctx)?;
+        // Before anything is made beside it: what is not ours is refused.
+        let in_use = self.database(shared, file, OpenMode::ReadWrite, ctx)?;
         shared.files.make_folder(&self.locks)?;
         self.sweep.run_with(&self.locks, || {
             match FileLock::take_abandoned(&with_ending(&self.path, LOCK), true)? {
@@ -94,7 +96,6 @@ impl Container {
                 None => Ok(()),
             }
         });
-        let in_use = self.database(shared, file, OpenMode::ReadWrite, ctx)?;
         let exists = || Ok(in_use.database().session(id, ctx)?.is_some());
         match shared.files.reserve(id, &lock_path, exists, ctx) {
             Ok(lock) => Ok((in_use, lock)),
@@ -173,11 +174,14 @@ impl Container {
         self.check_path(path)?;
         match mode {
             OpenMode::ReadOnly => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
-            OpenMode::ReadWrite => {
-                self.check_known(shared, id, ctx)?;
-                let lock = shared.lock(&self.path, id)?;
-                self.open_here(shared, id, Some(lock), ctx)
-            }
+            OpenMode::ReadWrite => match self.check_known(shared, id, ctx)? {
+                Schema::Ours => {
+                    let lock = shared.lock(&self.path, id)?;
+                    self.open_here(shared, id, Some(lock), ctx)
+                }
+                // Its commits are refused one by one.
+                Schema::Reference => steadily(&self.path, || self.open_here(shared, id, None, ctx)),
+            },
         }
     }
 
@@ -205,11 +209,11 @@ impl Container {
         unknown_session(id).with_path(&self.path)
     }
 
-    /// Before its lock is taken: an id that is not here leaves nothing behind.
-    fn check_known(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<()> {
+    /// Before its lock is taken: an id that is not here leaves nothing behind. Whose tables it is in.
+    fn check_known(&self, shared: &Shared, id: &str, ctx: &Context) -> Result<Schema> {
         let file = self.file()?.ok_or_else(|| self.unknown(id))?;
         let stored = shared.look_at(&self.path, file, |database| database.session(id, ctx), ctx)?;
-        stored.map(drop).ok_or_else(|| self.unknown(id))
+        stored.map(|stored| stored.schema).ok_or_else(|| self.unknown(id))
     }
 
     /// The database that is at our path now.
@@ -236,7 +240,9 @@ impl Container {
     pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         encode(id)?;
         self.check_path(path)?;
-        self.check_known(shared, id, ctx)?;
+        if self.check_known(shared, id, ctx)? == Schema::Reference {
+            return Err(reference::read_only(&self.path));
+        }
         let _lock = shared.lock(&self.path, id)?;
         let in_use = self.in_use(shared, id, OpenMode::ReadWrite, ctx)?;
         let deleted = in_use.database().delete_session(id, ctx);

@@ -24,7 +24,7 @@ use crate::repository::{Format, ListOptions, OpenMode, SessionListing, session_e
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
 use crate::storage::copy::{Draft, Record, Sink};
-use crate::storage::sqlite::{Database, SessionDraft, StoredSession, peek};
+use crate::storage::sqlite::{Database, SessionDraft, StoredSession, peek, reference};
 
 pub(crate) struct Folder {
     root: PathBuf,
@@ -126,10 +126,14 @@ impl Folder {
         let path = self.locate(shared, id, path, ctx)?;
         let lock = match mode {
             OpenMode::ReadOnly => return steadily(&path, || self.open_at(shared, id, &path, None, ctx)),
-            OpenMode::ReadWrite if session_file(&path)?.is_none() => {
-                return Err(unknown_session(id).with_path(&path));
+            OpenMode::ReadWrite => {
+                let file = session_file(&path)?.ok_or_else(|| unknown_session(id).with_path(&path))?;
+                if shared.is_of_the_reference(&path, file, ctx)? {
+                    // Its commits are refused one by one.
+                    return steadily(&path, || self.open_at(shared, id, &path, None, ctx));
+                }
+                shared.lock(&path, id)?
             }
-            OpenMode::ReadWrite => shared.lock(&path, id)?,
         };
         // Under the lock it is looked at again: it may be gone or replaced.
         self.open_at(shared, id, &path, Some(lock), ctx)
@@ -160,7 +164,10 @@ impl Folder {
     pub(crate) fn delete(&self, shared: &Shared, id: &str, path: Option<&Path>, ctx: &Context) -> Result<()> {
         let path = self.locate(shared, id, path, ctx)?;
         let unknown = || unknown_session(id).with_path(&path);
-        session_file(&path)?.ok_or_else(unknown)?;
+        let file = session_file(&path)?.ok_or_else(unknown)?;
+        if shared.is_of_the_reference(&path, file, ctx)? {
+            return Err(reference::read_only(&path));
+        }
         let lock = shared.lock(&path, id)?;
         // Looked at again under the lock, as in `open`.
         let file = session_file(&path)?.ok_or_else(unknown)?;

@@ -24,8 +24,10 @@ use crate::repository::{
 };
 use crate::session::Session;
 use crate::session::backend::{LocalSession, SessionMetadata};
+use crate::storage::Storage;
 use crate::storage::copy::Draft;
-use crate::storage::sqlite::{Access, Database, SqliteStorage, StoredSession};
+use crate::storage::sqlite::reference::{self, ReferenceStorage};
+use crate::storage::sqlite::{Access, Database, Schema, SqliteStorage, StoredSession, peek};
 use container::Container;
 use databases::{Databases, FileId, InUse};
 use folder::Folder;
@@ -134,6 +136,40 @@ impl Backend for SqliteRepository {
     }
 }
 
+/// The one session in the file at `path`, if that is a container of the reference implementation.
+///
+/// # Errors
+/// `AmbiguousSession`, `UnknownSession` where it does not hold exactly one.
+pub(crate) fn open_reference_file(path: &Path, ctx: &Context) -> Result<Option<Session>> {
+    let failed = |error| Error::io("cannot open the session file", error).with_path(path);
+    let container = Container::new(fs::canonicalize(path).map_err(failed)?);
+    let shared = Shared::new(Arc::default());
+    match shared.is_of_the_reference(path, FileId::from(&fs::metadata(path).map_err(failed)?), ctx) {
+        Ok(true) => {}
+        other => return other.map(|_| None),
+    }
+    let mut listed = container.list(&shared, &ListOptions::default(), ctx)?;
+    let id = match (listed.pop().and_then(|listing| listing.metadata), listed.len()) {
+        (Some(metadata), 0) => metadata.id,
+        (Some(_), others) => {
+            return Err(Error::new(
+                ErrorKind::AmbiguousSession,
+                format!("the container holds {} sessions", others + 1),
+            )
+            .with_path(path)
+            .with_hint(
+                "open it as a repository, by the name sqlite: and its path, and a session of it by its id",
+            ));
+        }
+        (None, _) => {
+            return Err(
+                Error::new(ErrorKind::UnknownSession, "the container holds no session").with_path(path)
+            );
+        }
+    };
+    container.open(&shared, &id, None, OpenMode::ReadOnly, ctx).map(Some)
+}
+
 /// What both kinds of place need.
 struct Shared {
     files: Files,
@@ -212,6 +248,21 @@ impl Shared {
         })
     }
 
+    /// Whether the file at `path` is one of the reference implementation. One page says mostly that it is not.
+    fn is_of_the_reference(&self, path: &Path, file: FileId, ctx: &Context) -> Result<bool> {
+        if peek::session_id(path).is_some() {
+            return Ok(false);
+        }
+        match self.look_at(path, file, |database| Ok(database.schema()), ctx) {
+            Ok(schema) => Ok(schema == Schema::Reference),
+            Err(error) if matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::DeadlineExceeded) => {
+                Err(error)
+            }
+            // It cannot be told what it is: opening it for writing says why.
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Opens the session `id` of a database, which `lock` lets us write.
     fn session(
         &self,
@@ -221,18 +272,22 @@ impl Shared {
         lock: Option<FileLock>,
         ctx: &Context,
     ) -> Result<Session> {
-        let storage = SqliteStorage::open(
-            in_use.database().clone(),
-            &metadata.id,
-            Arc::clone(&self.files.options.clock),
-            self.files.options.max_payload,
-            mode,
-            ctx,
-        )?;
+        let database = in_use.database().clone();
+        let storage: Box<dyn Storage> = match database.schema() {
+            Schema::Ours => Box::new(SqliteStorage::open(
+                database,
+                &metadata.id,
+                Arc::clone(&self.files.options.clock),
+                self.files.options.max_payload,
+                mode,
+                ctx,
+            )?),
+            Schema::Reference => Box::new(ReferenceStorage::open(database, &metadata.id, ctx)?),
+        };
         let local = LocalSession::new(
             metadata,
             self.files.options.session_ids(),
-            Box::new(storage),
+            storage,
             lock.map(|lock| Box::new(lock) as _),
             None,
         );
@@ -247,6 +302,13 @@ fn replaced(path: &Path) -> Error {
 }
 
 fn listing(stored: StoredSession, path: PathBuf, format: Format, options: &ListOptions) -> SessionListing {
+    let (format, problem) = match stored.schema {
+        Schema::Ours => (format, None),
+        Schema::Reference => {
+            let SessionMetadata { id, storage_version, .. } = &stored.metadata;
+            (Format::ReferenceSqlite, reference::unsupported(id, *storage_version, &path))
+        }
+    };
     SessionListing {
         metadata: Some(SessionMetadata { path: Some(path.clone()), ..stored.metadata }),
         path: Some(path),
@@ -254,6 +316,6 @@ fn listing(stored: StoredSession, path: PathBuf, format: Format, options: &ListO
         format,
         name: stored.name,
         message_count: options.details.then_some(stored.message_count),
-        problem: None,
+        problem,
     }
 }

@@ -104,7 +104,7 @@ struct Copy<'a> {
 }
 
 /// Records of one kind in `seq` order, read page by page.
-struct Pages<'a> {
+pub(super) struct Pages<'a> {
     /// Reads those after a `seq`; none at the end.
     read: Box<dyn FnMut(u64) -> Result<Vec<Record>> + 'a>,
     page: VecDeque<Record>,
@@ -113,7 +113,7 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn new(read: impl FnMut(u64) -> Result<Vec<Record>> + 'a) -> Self {
+    pub(super) fn new(read: impl FnMut(u64) -> Result<Vec<Record>> + 'a) -> Self {
         Self { read: Box::new(read), page: VecDeque::new(), last: 0, ended: false }
     }
 
@@ -126,6 +126,24 @@ impl<'a> Pages<'a> {
             }
         }
         Ok(self.page.front().map(|record| record.seq))
+    }
+}
+
+/// Gives the records of every kind, all together in `seq` order.
+pub(super) fn merge(mut kinds: Vec<Pages<'_>>, out: &mut Ordered<'_>, ctx: &Context) -> Result<()> {
+    loop {
+        let mut next: Option<(u64, usize)> = None;
+        for (kind, pages) in kinds.iter_mut().enumerate() {
+            if let Some(seq) = pages.peek()?
+                && next.is_none_or(|(least, _)| seq < least)
+            {
+                next = Some((seq, kind));
+            }
+        }
+        match next.and_then(|(_, kind)| kinds[kind].page.pop_front()) {
+            Some(record) => out.put(record, ctx)?,
+            None => return Ok(()),
+        }
     }
 }
 
@@ -160,20 +178,7 @@ impl Copy<'_> {
                 }));
             }
         }
-        loop {
-            let mut next: Option<(u64, usize)> = None;
-            for (kind, pages) in kinds.iter_mut().enumerate() {
-                if let Some(seq) = pages.peek()?
-                    && next.is_none_or(|(least, _)| seq < least)
-                {
-                    next = Some((seq, kind));
-                }
-            }
-            match next.and_then(|(_, kind)| kinds[kind].page.pop_front()) {
-                Some(record) => out.put(record, self.ctx)?,
-                None => return Ok(()),
-            }
-        }
+        merge(kinds, out, self.ctx)
     }
 
     fn entries(&self, after: u64) -> Result<Vec<Record>> {

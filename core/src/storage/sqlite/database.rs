@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::Access;
 use super::connection::{Connection, Purpose, Transaction};
 use super::create;
 use super::fault::{Latch, is_uncertain};
 use super::guard::{Guard, Identity, Seen, beside, identity, is_guarded};
 use super::header;
+use super::{Access, Schema};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::repository::Durability;
@@ -39,6 +39,7 @@ pub(crate) struct Database(Arc<Shared>);
 pub(super) struct Shared {
     /// Absolute and without links: side files lie beside it.
     path: PathBuf,
+    schema: Schema,
     access: Access,
     durability: Durability,
     busy_timeout: Duration,
@@ -67,7 +68,8 @@ struct State {
 
 /// How the file is read.
 enum Mode {
-    /// With SQLite's locks, under a guard. With the WAL that was there when the writer was opened.
+    /// With SQLite's locks, under a guard. With the WAL that was there when the writer was opened. A file that
+    /// has no WAL needs neither.
     Guarded { guard: Option<Guard>, wal: Option<Identity> },
     /// Without locks, as long as it stays as it was seen.
     Immutable(Seen),
@@ -101,16 +103,16 @@ impl Database {
         if !metadata.is_file() {
             return Err(header::not_a_session(&path, "it is no file"));
         }
-        let immutable = access == Access::Read && !has_wal(&path)? && !is_guarded(identity(&metadata));
-        let (mode, writer, idle) = if immutable {
-            let (seen, reader) = open_immutable(&path, busy_timeout, ctx)?;
-            (Mode::Immutable(seen), None, vec![reader])
-        } else {
-            let (mode, connection) = open_guarded(&path, access, durability, busy_timeout, ctx)?;
-            match access {
-                Access::Read => (mode, None, vec![connection]),
-                Access::Create | Access::Write => (mode, Some(connection), Vec::new()),
+        let opened = match access {
+            Access::Read if !is_guarded(identity(&metadata)) => {
+                open_to_read(&path, durability, busy_timeout, ctx)?
             }
+            _ => open_guarded(&path, access, durability, busy_timeout, ctx)?,
+        };
+        let Opened { mode, schema, connection } = opened;
+        let (writer, idle) = match access {
+            Access::Read => (None, vec![connection]),
+            Access::Create | Access::Write => (Some(connection), Vec::new()),
         };
         let state = State {
             mode,
@@ -124,6 +126,7 @@ impl Database {
         };
         let database = Database(Arc::new(Shared {
             path,
+            schema,
             access,
             durability,
             busy_timeout,
@@ -141,6 +144,11 @@ impl Database {
     /// The file, absolute and without links.
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Whose tables it has.
+    pub(crate) fn schema(&self) -> Schema {
+        self.0.schema
     }
 
     pub(super) fn busy_timeout(&self) -> Duration {
@@ -358,11 +366,10 @@ impl Shared {
         if state.closed {
             return Err(crate::storage::closed());
         }
-        if let Mode::Immutable(seen) = &state.mode {
-            let has_wal = has_wal(&self.path)?;
-            if has_wal || *seen != self.seen()? {
-                self.look_again(&mut state, has_wal, ctx)?;
-            }
+        if let Mode::Immutable(seen) = &state.mode
+            && (has_log(&self.path)? || *seen != self.seen()?)
+        {
+            self.look_again(&mut state, ctx)?;
         }
         let pooled = if place == Place::Pooled { state.idle.pop() } else { None };
         let connection = match pooled {
@@ -396,17 +403,18 @@ impl Shared {
     }
 
     /// The file was changed since it was found to be written by nobody.
-    fn look_again(&self, state: &mut State, has_wal: bool, ctx: &Context) -> Result<()> {
-        let (mode, reader) = if has_wal {
-            open_guarded(&self.path, Access::Read, self.durability, self.busy_timeout, ctx)?
-        } else {
-            let (seen, reader) = open_immutable(&self.path, self.busy_timeout, ctx)?;
-            (Mode::Immutable(seen), reader)
-        };
+    fn look_again(&self, state: &mut State, ctx: &Context) -> Result<()> {
+        let Opened { mode, schema, connection } =
+            open_to_read(&self.path, self.durability, self.busy_timeout, ctx)?;
+        if schema != self.schema {
+            return Err(Error::new(ErrorKind::FileChanged, "the file was replaced by one of another kind")
+                .with_path(&self.path)
+                .with_hint("open the session again"));
+        }
         state.idle.clear();
         state.mode = mode;
         state.generation += 1;
-        state.idle.push(reader);
+        state.idle.push(connection);
         Ok(())
     }
 
@@ -508,7 +516,7 @@ impl Lease<'_> {
         let state = lock(&self.shared.state);
         match &state.mode {
             Mode::Immutable(seen) if state.generation == self.generation => {
-                Ok(!has_wal(&self.shared.path)? && *seen == self.shared.seen()?)
+                Ok(!has_log(&self.shared.path)? && *seen == self.shared.seen()?)
             }
             _ => Ok(state.generation == self.generation),
         }
@@ -574,12 +582,66 @@ pub(super) fn not_found(path: &Path, error: io::Error) -> Error {
     Error::io("cannot look at the file", error).with_path(path)
 }
 
-fn open_immutable(path: &Path, busy_timeout: Duration, ctx: &Context) -> Result<(Seen, Connection)> {
+/// A database that was opened: how, whose it is, and its first connection.
+struct Opened {
+    mode: Mode,
+    schema: Schema,
+    connection: Connection,
+}
+
+/// Opens to read as what lies beside the file asks for.
+fn open_to_read(
+    path: &Path,
+    durability: Durability,
+    busy_timeout: Duration,
+    ctx: &Context,
+) -> Result<Opened> {
+    if has_wal(path)? {
+        open_guarded(path, Access::Read, durability, busy_timeout, ctx)
+    } else if has_journal(path)? {
+        open_beside_journal(path, busy_timeout, ctx)
+    } else {
+        open_immutable(path, busy_timeout, ctx)
+    }
+}
+
+fn open_immutable(path: &Path, busy_timeout: Duration, ctx: &Context) -> Result<Opened> {
     let metadata = std::fs::metadata(path).map_err(|error| not_found(path, error))?;
-    let reader = Connection::open(path, Purpose::ReadImmutable, busy_timeout)?;
-    reader.use_context(ctx);
-    header::check_through(&reader)?;
-    Ok((Seen::of(&metadata), reader))
+    let connection = Connection::open(path, Purpose::ReadImmutable, busy_timeout)?;
+    connection.use_context(ctx);
+    let schema = header::check_through(&connection)?;
+    Ok(Opened { mode: Mode::Immutable(Seen::of(&metadata)), schema, connection })
+}
+
+/// Opens a file that its writer changes in place, with SQLite's own locks: nothing comes to lie beside it.
+fn open_beside_journal(path: &Path, busy_timeout: Duration, ctx: &Context) -> Result<Opened> {
+    let connection = Connection::open(path, Purpose::Read, busy_timeout)?;
+    connection.use_context(ctx);
+    let schema = header::check_through(&connection)?;
+    Ok(Opened { mode: Mode::Guarded { guard: None, wal: None }, schema, connection })
+}
+
+/// Whether something lies beside the file that says more than the file.
+fn has_log(path: &Path) -> Result<bool> {
+    Ok(has_wal(path)? || has_journal(path)?)
+}
+
+/// Whether a writer changes the file in place. A journal beside a file that has a WAL is nobody's.
+fn has_journal(path: &Path) -> Result<bool> {
+    let journal = beside(path, "-journal");
+    let failed = |error| Error::io("cannot look for the journal", error).with_path(&journal);
+    if !journal.try_exists().map_err(failed)? {
+        return Ok(false);
+    }
+    let mut head = [0; 100];
+    let file = std::fs::File::open(path).map_err(|error| not_found(path, error))?;
+    match std::os::unix::fs::FileExt::read_exact_at(&file, &mut head, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => {
+            read.map_err(|error| Error::io("cannot read the file", error).with_path(path))?;
+            Ok(header::is_unmarked(&head) && header::is_changed_in_place(&head))
+        }
+    }
 }
 
 fn open_guarded(
@@ -588,17 +650,24 @@ fn open_guarded(
     durability: Durability,
     busy_timeout: Duration,
     ctx: &Context,
-) -> Result<(Mode, Connection)> {
+) -> Result<Opened> {
     let guard = Guard::acquire(path).map_err(|error| not_found(path, error))?;
     let bytes = guard.header().map_err(|error| Error::io("cannot read the file", error).with_path(path))?;
-    header::check(&bytes, path)?;
+    match (header::is_unmarked(&bytes), access) {
+        // Whose it is, its schema tells.
+        (true, Access::Read) => {}
+        (true, Access::Create | Access::Write) => {
+            drop(guard);
+            return Err(header::not_ours(path, ctx));
+        }
+        (false, _) => header::check(&bytes, path)?,
+    }
     let until = Instant::now() + busy_timeout;
     take(|| guard.lock_database(), path, until, ctx)?;
     if access == Access::Read && !has_wal(path)? {
         // Its last writer has just closed. Read in the ordinary way, the file would get a WAL again.
         drop(guard);
-        let (seen, reader) = open_immutable(path, busy_timeout, ctx)?;
-        return Ok((Mode::Immutable(seen), reader));
+        return open_to_read(path, durability, busy_timeout, ctx);
     }
     let purpose = match access {
         Access::Read => Purpose::Read,
@@ -607,12 +676,12 @@ fn open_guarded(
     let connection = Connection::open(path, purpose, busy_timeout)?;
     connection.use_context(ctx);
     // The first read opens the WAL and `-shm`.
-    header::check_through(&connection)?;
+    let schema = header::check_through(&connection)?;
     take(|| guard.lock_shm(), path, until, ctx)?;
     let wal = std::fs::metadata(beside(path, "-wal")).map_err(|error| {
         Error::io("cannot look at the write-ahead log", error).with_path(beside(path, "-wal"))
     })?;
-    Ok((Mode::Guarded { guard: Some(guard), wal: Some(identity(&wal)) }, connection))
+    Ok(Opened { mode: Mode::Guarded { guard: Some(guard), wal: Some(identity(&wal)) }, schema, connection })
 }
 
 /// Tries until a lock is taken that others hold for moments only.

@@ -26,6 +26,11 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
         Some(ErrorCode::ReadOnly) if extended(&error) == rusqlite::ffi::SQLITE_READONLY_DBMOVED => {
             (ErrorKind::FileChanged, "the file was moved or deleted while it was open; reopen the session")
         }
+        Some(ErrorCode::ReadOnly) if extended(&error) == rusqlite::ffi::SQLITE_READONLY_ROLLBACK => (
+            ErrorKind::Corrupt,
+            "its last writer died in the middle of a commit; open it once with the program that wrote it, which \
+             takes that back",
+        ),
         Some(ErrorCode::SystemIoFailure) => (ErrorKind::Io, "nothing was written; look at the disk"),
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
             (ErrorKind::Io, "look at the permissions of the file and its folder")

@@ -1,18 +1,19 @@
 //! Is a file ours? Judged before anything of it is opened for writing.
 
 use std::path::Path;
+use std::time::Duration;
 
-use super::connection::{Connection, Purpose};
+use super::connection::Connection;
 use super::schema::{APPLICATION_ID, USER_VERSION};
+use super::{Access, Database, Schema, reference};
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::repository::Durability;
 
 /// The oldest SQLite whose WAL may be shared by processes without the risk of corruption.
 const OLDEST_LIBRARY: i32 = 3_051_003;
 
 const MAGIC: &[u8] = b"SQLite format 3\0";
-
-/// Tables by which a container of the reference implementation is known.
-const REFERENCE_TABLES: [&str; 3] = ["sessions", "scalar_values", "usage_ledger"];
 
 /// Refuses to write with a SQLite that can corrupt the file.
 pub(super) fn check_library(path: &Path) -> Result<()> {
@@ -31,7 +32,23 @@ fn check_library_version(number: i32, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Judges the first 100 bytes of a file.
+/// Where the mark of an application stands in the first bytes of a file, and the way its journal is kept.
+const APPLICATION_ID_AT: usize = 68;
+const JOURNAL_AT: usize = 18;
+const WAL: u8 = 2;
+
+/// Whether the first 100 bytes of a file are those of a database that no application marked. Whose tables it
+/// has is told by its schema, which may be in its WAL.
+pub(super) fn is_unmarked(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC) && bytes.get(APPLICATION_ID_AT..).is_some_and(|rest| rest.starts_with(&[0; 4]))
+}
+
+/// Whether such a file is changed in place, beside a journal of what was there.
+pub(super) fn is_changed_in_place(bytes: &[u8]) -> bool {
+    bytes.get(JOURNAL_AT).is_some_and(|journal| *journal != WAL)
+}
+
+/// Judges the first 100 bytes of a file of ours.
 pub(super) fn check(bytes: &[u8], path: &Path) -> Result<()> {
     if bytes.is_empty() {
         return Err(not_a_session(path, "it is empty"));
@@ -41,9 +58,9 @@ pub(super) fn check(bytes: &[u8], path: &Path) -> Result<()> {
     if !bytes.starts_with(MAGIC) || bytes.len() < 100 {
         return Err(not_a_session(path, "it is no SQLite database"));
     }
-    check_marks(number(68), number(60), path)?;
+    check_marks(number(APPLICATION_ID_AT), number(60), path)?;
     // Written to without a WAL: by somebody who changed the journal mode, so the locks would not hold.
-    if bytes[18] != 2 {
+    if bytes[JOURNAL_AT] != WAL {
         return Err(not_a_session(path, "its journal mode was changed")
             .with_hint("set it back with `PRAGMA journal_mode = wal`"));
     }
@@ -51,21 +68,29 @@ pub(super) fn check(bytes: &[u8], path: &Path) -> Result<()> {
 }
 
 /// Judges the file that a connection has open, with what its WAL holds.
-pub(super) fn check_through(connection: &Connection) -> Result<()> {
+pub(super) fn check_through(connection: &Connection) -> Result<Schema> {
     let number = |sql| connection.first(sql, [], |row| row.get::<_, i32>(0)).map(Option::unwrap_or_default);
     let path = connection.path();
     let application_id = number("PRAGMA application_id").map_err(|error| match error.kind() {
         ErrorKind::NotASession => not_a_session(path, "it is no SQLite database"),
         _ => error,
     })?;
+    if application_id == 0 {
+        return if reference::is_one(connection)? {
+            Ok(Schema::Reference)
+        } else {
+            Err(not_a_session(path, OTHERS))
+        };
+    }
     check_marks(application_id, number("PRAGMA user_version")?, path)?;
     // Reads a page of the schema.
-    connection.first("SELECT count(*) FROM session_row WHERE state <> 0", [], |_| Ok(())).map(drop)
+    connection.first("SELECT count(*) FROM session_row WHERE state <> 0", [], |_| Ok(()))?;
+    Ok(Schema::Ours)
 }
 
 fn check_marks(application_id: i32, user_version: i32, path: &Path) -> Result<()> {
     if application_id != APPLICATION_ID {
-        return Err(foreign(path));
+        return Err(not_a_session(path, OTHERS));
     }
     if user_version > USER_VERSION {
         return Err(Error::new(
@@ -81,28 +106,15 @@ fn check_marks(application_id: i32, user_version: i32, path: &Path) -> Result<()
     Ok(())
 }
 
-/// A SQLite database that is not ours.
-fn foreign(path: &Path) -> Error {
-    if is_of_the_reference(path).unwrap_or(false) {
-        return not_a_session(path, "it is a container of the reference implementation")
-            .with_hint("it cannot be opened yet, and was left as it is");
-    }
-    not_a_session(path, "it is a SQLite database of another application")
-}
+const OTHERS: &str = "it is a SQLite database of another application";
 
-fn is_of_the_reference(path: &Path) -> Result<bool> {
-    let connection = Connection::open(path, Purpose::ReadImmutable, std::time::Duration::ZERO)?;
-    for table in REFERENCE_TABLES {
-        let found = connection.first(
-            "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1",
-            [table],
-            |_| Ok(()),
-        )?;
-        if found.is_none() {
-            return Ok(false);
-        }
+/// The refusal to write to a database that no application marked.
+pub(super) fn not_ours(path: &Path, ctx: &Context) -> Error {
+    let opened = Database::open(path, Access::Read, Durability::Process, Duration::ZERO, ctx);
+    match opened {
+        Ok(_) => reference::read_only(path),
+        Err(error) => error,
     }
-    Ok(true)
 }
 
 pub(super) fn not_a_session(path: &Path, why: &str) -> Error {

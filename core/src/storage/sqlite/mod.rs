@@ -16,6 +16,7 @@ mod integrity;
 pub(crate) mod peek;
 mod query;
 mod read;
+pub(crate) mod reference;
 mod schema;
 mod sessions;
 mod storage;
@@ -42,6 +43,14 @@ pub(crate) enum Access {
     Read,
 }
 
+/// Whose tables a database has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Schema {
+    Ours,
+    /// Those of the reference implementation: they are only read.
+    Reference,
+}
+
 /// What a database knows of one of its sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StoredSession {
@@ -53,4 +62,5 @@ pub(crate) struct StoredSession {
     pub(crate) name: Option<String>,
     /// How many messages it has.
     pub(crate) message_count: u64,
+    pub(crate) schema: Schema,
 }

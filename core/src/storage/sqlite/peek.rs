@@ -8,10 +8,10 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use super::StoredSession;
 use super::guard::{Seen, beside, identity, is_guarded};
 use super::header;
 use super::schema::WHOLE;
+use super::{Schema, StoredSession};
 use crate::session::backend::SessionMetadata;
 
 const PAGE: usize = 4096;
@@ -175,6 +175,7 @@ fn stored(row: &Row<'_>) -> Option<StoredSession> {
         modified_at: row.integer(8)?,
         name: None,
         message_count: u64::try_from(row.integer(10)?).ok()?,
+        schema: Schema::Ours,
     })
 }
 

@@ -272,11 +272,11 @@ fn whole_of(row: &Row<'_>) -> rusqlite::Result<Found<Entry>> {
     Ok(Found { entry: entry_of(place, json(row, 8)?), parent: parent_of(row)? })
 }
 
-fn limit_of(limit: Option<u64>) -> i64 {
+pub(super) fn limit_of(limit: Option<u64>) -> i64 {
     limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
-fn direction(order: Order) -> usize {
+pub(super) fn direction(order: Order) -> usize {
     match order {
         Order::Ascending => 0,
         Order::Descending => 1,
@@ -476,7 +476,7 @@ impl View<'_> {
 }
 
 /// The least text above every text that starts with `prefix`; none if there is none.
-fn after_prefix(prefix: &str) -> Option<String> {
+pub(super) fn after_prefix(prefix: &str) -> Option<String> {
     let mut rest = prefix;
     while let Some(last) = rest.chars().next_back() {
         rest = &rest[..rest.len() - last.len_utf8()];

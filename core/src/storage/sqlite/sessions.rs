@@ -8,7 +8,7 @@ use super::connection::Connection;
 use super::database::Database;
 use super::fault::corrupt;
 use super::schema::{MAX_OWNER, MAX_SEQ, WHOLE, key};
-use super::{StoredSession, create};
+use super::{Schema, StoredSession, create, reference};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::json::text_of;
@@ -99,12 +99,18 @@ impl Database {
     /// Its sessions, in any order; names only with `details`.
     pub(crate) fn sessions(&self, details: bool, ctx: &Context) -> Result<Vec<StoredSession>> {
         let sql = if details { LIST_WITH_NAMES } else { LIST };
-        self.read(ctx, |connection| connection.all(sql, [], ctx, stored))
+        self.read(ctx, |connection| match self.schema() {
+            Schema::Ours => connection.all(sql, [], ctx, stored),
+            Schema::Reference => reference::sessions(connection, details, ctx),
+        })
     }
 
     /// The session of that id, without its name.
     pub(crate) fn session(&self, id: &str, ctx: &Context) -> Result<Option<StoredSession>> {
-        self.look(ctx, |connection| connection.first(ONE, [id], stored))
+        self.look(ctx, |connection| match self.schema() {
+            Schema::Ours => connection.first(ONE, [id], stored),
+            Schema::Reference => reference::session(connection, id),
+        })
     }
 
     /// Deletes what is left of sessions that were being made by somebody who died: where `is_abandoned` says
@@ -261,5 +267,6 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredSession> {
         modified_at: row.get(6)?,
         name: name.and_then(|name| text_of(&name).map(|name| name.into_owned())),
         message_count: row.get::<_, i64>(7)?.max(0).cast_unsigned(),
+        schema: Schema::Ours,
     })
 }

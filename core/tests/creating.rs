@@ -1,12 +1,16 @@
-//! A session is made whole or not at all, whenever its maker gives up.
+//! A session is made whole or not at all, whenever its maker gives up; and only at a time that files can hold.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod support;
+
+use std::sync::Arc;
 use std::time::Instant;
 
 use pisession::{
     Context, CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, open_repository,
 };
+use support::{Place, ToldClock, URIS, background};
 
 const TRIES: u32 = 120;
 
@@ -45,5 +49,48 @@ fn a_create_that_ran_out_of_time_leaves_no_session() {
             }
         }
         assert_eq!(repository.list(&ListOptions::default(), &ctx).unwrap().len(), expected, "{kind}");
+    }
+}
+
+/// A file with such a time would be refused by whoever opens it next.
+#[test]
+fn times_that_no_file_can_hold_are_refused_with_nothing_written() {
+    for uri in URIS {
+        let clock = Arc::new(ToldClock::default());
+        let place = Place::new(uri, RepositoryOptions { clock: clock.clone(), ..Default::default() });
+        let create = |id: &str, created_at| {
+            let options = CreateOptions { id: Some(id.to_owned()), created_at, ..CreateOptions::default() };
+            place.repository.create(&options, &background())
+        };
+        let session = create("kept", None).unwrap();
+        for time in [i64::MIN, -1, 253_402_300_800_000, 1 << 53, i64::MAX] {
+            clock.tell(time);
+            let refused = session.set_name(Some("a name"), &background()).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{uri} {time}");
+            assert_eq!(create("none", None).unwrap_err().kind(), ErrorKind::InvalidArgument, "{uri} {time}");
+            clock.tell(1);
+            assert_eq!(
+                create("none", Some(time)).unwrap_err().kind(),
+                ErrorKind::InvalidArgument,
+                "{uri} {time}"
+            );
+        }
+        for time in [0, 253_402_300_799_999] {
+            clock.tell(time);
+            session.create_branch(&time.to_string(), None, &background()).unwrap();
+            create(&time.to_string(), None).unwrap().close(&background()).unwrap();
+        }
+        session.close(&background()).unwrap();
+        // In memory a session is gone once it is closed.
+        if *uri != "memory:" {
+            let session = place.repository.open("kept", &background()).unwrap();
+            assert_eq!(
+                (session.name(&background()).unwrap(), session.branches(&background()).unwrap().len()),
+                (None, 2)
+            );
+        }
+        let listed = place.repository.list(&ListOptions::default(), &background()).unwrap();
+        assert!(listed.iter().all(|item| item.problem.is_none()), "{uri} {listed:?}");
+        assert!(listed.iter().all(|item| item.metadata.as_ref().unwrap().id != "none"), "{uri}");
     }
 }

@@ -11,7 +11,8 @@ use crate::sync::lock;
 
 /// Where timestamps come from: Unix time in milliseconds.
 ///
-/// Timestamps are what the clock says, never clamped; order is `seq`.
+/// Timestamps are what the clock says, never clamped; order is `seq`. A time before 1970 or after the year 9999
+/// is refused: no file could hold it.
 pub trait Clock: Send + Sync + fmt::Debug {
     /// Now, in milliseconds since 1970.
     fn now(&self) -> i64;
@@ -28,6 +29,25 @@ impl Clock for SystemClock {
             Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |ms| -ms),
         }
     }
+}
+
+/// What the clock says, where that can be stored.
+pub(crate) fn time_of(clock: &dyn Clock) -> Result<i64> {
+    let now = clock.now();
+    if is_time(now) {
+        return Ok(now);
+    }
+    Err(Error::new(
+        ErrorKind::InvalidArgument,
+        format!("the clock says {now}, which is no time from 1970 to the year 9999"),
+    )
+    .with_hint("a clock gives milliseconds since 1970; set the clock of this machine"))
+}
+
+/// Whether files can hold that time: the names of files have four digits for the year.
+pub(crate) fn is_time(millis: i64) -> bool {
+    const END_OF_9999: i64 = 253_402_300_799_999;
+    (0..=END_OF_9999).contains(&millis)
 }
 
 /// Where new ids come from.

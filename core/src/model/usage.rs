@@ -198,6 +198,13 @@ impl NewUsage {
 
     /// A row from its id and its other fields.
     pub(crate) fn from_fields(id: String, fields: &[Member<'_>]) -> Result<Self> {
+        // A line of a file has members of these names: a second one would be read in place of the line's.
+        if let Some(name) =
+            ["kind", "seq"].into_iter().find(|name| fields.iter().any(|member| member.is(name)))
+        {
+            let what = format!("the usage row cannot have the structural field '{name}'");
+            return Err(Error::new(ErrorKind::InvalidArgument, what).with_id(&id));
+        }
         Self::with_usage(id, fields, Usage::strict)
     }
 

@@ -155,13 +155,13 @@ impl Drop for Making<'_> {
 
 impl Backend for MemoryRepository {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
-        let metadata = options.metadata(&self.options);
+        let metadata = options.metadata(&self.options)?;
         let mut sessions = self.free(&metadata.id, ctx)?;
         self.keep(&mut sessions, metadata, MemoryState::default())
     }
 
     fn draft(&self, options: &CreateOptions, ctx: &Context) -> Result<Box<dyn Draft + '_>> {
-        let metadata = options.metadata(&self.options);
+        let metadata = options.metadata(&self.options)?;
         self.free(&metadata.id, ctx)?.reserved.insert(metadata.id.clone());
         Ok(Box::new(Making { repository: self, metadata, made: MemoryDraft::default() }))
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
-use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7, check_id};
+use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7, check_id, is_time, time_of};
 use crate::model::json::MAX_PAYLOAD;
 use crate::process::Process;
 use crate::session::Session;
@@ -88,16 +88,25 @@ impl CreateOptions {
     }
 
     /// What the new session will say of itself, in a repository that works so.
-    pub(crate) fn metadata(&self, repository: &RepositoryOptions) -> SessionMetadata {
-        SessionMetadata {
+    pub(crate) fn metadata(&self, repository: &RepositoryOptions) -> Result<SessionMetadata> {
+        let created_at = match self.created_at {
+            Some(time) if is_time(time) => time,
+            Some(time) => {
+                let what = format!("a session cannot be made at {time}, before 1970 or after the year 9999");
+                return Err(Error::new(ErrorKind::InvalidArgument, what)
+                    .with_hint("times are milliseconds since 1970"));
+            }
+            None => time_of(repository.clock.as_ref())?,
+        };
+        Ok(SessionMetadata {
             id: self.id.clone().unwrap_or_else(|| repository.session_ids().next(None)),
-            created_at: self.created_at.unwrap_or_else(|| repository.clock.now()),
+            created_at,
             storage_version: 1,
             cwd: self.cwd.clone(),
             parent_session_id: self.parent_session_id.clone(),
             legacy_parent_session_path: self.legacy_parent_session_path.clone(),
             path: None,
-        }
+        })
     }
 }
 

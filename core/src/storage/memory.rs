@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::entry::{Entry, EntryStructure};
-use crate::model::id::Clock;
+use crate::model::id::{Clock, time_of};
 use crate::model::json::Json;
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
@@ -199,7 +199,7 @@ impl Storage for MemoryStorage {
             return Err(closed());
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let timestamp = self.clock.now();
+        let timestamp = time_of(self.clock.as_ref())?;
         let known = KnownIn { entries: &state.entries, tables: &state.tables };
         commit::check(writes, &known, state.next_seq, self.max_payload)?;
         let first_seq = state.next_seq;

@@ -165,7 +165,7 @@ impl JsonlRepository {
     fn making(&self, options: &CreateOptions, ctx: &Context) -> Result<Making<'_>> {
         self.files.check()?;
         let cwd = name::absolute(options.cwd.as_deref())?;
-        let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options) };
+        let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options)? };
         let id = metadata.id.clone();
         let folder = self.root.join(name::folder(&cwd));
         let path = folder.join(name::file(&id, metadata.created_at)?);

@@ -89,7 +89,7 @@ impl SqliteRepository {
 impl Backend for SqliteRepository {
     fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
         self.shared.files.check()?;
-        let metadata = options.metadata(&self.shared.files.options);
+        let metadata = options.metadata(&self.shared.files.options)?;
         match &self.place {
             Place::Folder(folder) => folder.create(&self.shared, metadata, options.id.is_some(), ctx),
             Place::Container(container) => container.create(&self.shared, metadata, ctx),
@@ -98,7 +98,7 @@ impl Backend for SqliteRepository {
 
     fn draft(&self, options: &CreateOptions, ctx: &Context) -> Result<Box<dyn Draft + '_>> {
         self.shared.files.check()?;
-        let metadata = options.metadata(&self.shared.files.options);
+        let metadata = options.metadata(&self.shared.files.options)?;
         match &self.place {
             Place::Folder(folder) => {
                 Ok(Box::new(folder.draft(&self.shared, metadata, options.id.is_some(), ctx)?))

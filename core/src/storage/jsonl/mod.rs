@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
 use crate::model::entry::{Entry, EntryStructure};
-use crate::model::id::Clock;
+use crate::model::id::{Clock, time_of};
 use crate::model::json::Json;
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
@@ -418,7 +418,7 @@ impl Storage for JsonlStorage {
             .with_path(&self.path)
             .with_hint("open the session again"));
         }
-        let timestamp = self.options.clock.now();
+        let timestamp = time_of(self.options.clock.as_ref())?;
         let (first_seq, line, records, identity) = {
             let current = self.lock();
             let state = &current.state;

@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
 use crate::model::address::reserved;
 use crate::model::entry::{Entry, EntryStructure};
-use crate::model::id::Clock;
+use crate::model::id::{Clock, time_of};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
@@ -268,7 +268,7 @@ impl Storage for SqliteStorage {
         }
         let _admitted = self.admitted()?;
         let writer = self.database.writer(ctx)?;
-        let timestamp = self.clock.now();
+        let timestamp = time_of(self.clock.as_ref())?;
         self.apply(&writer, &mut lock(&self.memory), writes, timestamp)
     }
 

@@ -14,8 +14,12 @@ const LONGEST: usize = 255;
 /// How the name of a session's file ends.
 pub(crate) const ENDING: &str = ".jsonl";
 
-/// `cwd` made absolute, without `.` and `..`; none stands for the current folder.
+/// `cwd` made absolute, without `.` and `..`; none stands for the current folder. A folder of Windows is kept
+/// as it stands: its session comes from there, and has nothing to do with a folder here.
 pub(crate) fn absolute(cwd: Option<&str>) -> Result<String> {
+    if let Some(cwd) = cwd.filter(|cwd| is_of_windows(cwd)) {
+        return Ok(cwd.to_owned());
+    }
     let current = || {
         std::env::current_dir().map_err(|error| {
             Error::io("cannot tell the current folder", error).with_hint("give the session a cwd of its own")
@@ -39,10 +43,19 @@ pub(crate) fn absolute(cwd: Option<&str>) -> Result<String> {
     })
 }
 
+/// Whether it is an absolute folder as Windows spells it: `C:\...`, `C:/...` or `\\server\...`.
+fn is_of_windows(cwd: &str) -> bool {
+    match cwd.as_bytes() {
+        [b'\\', b'\\', ..] => true,
+        [drive, b':', b'\\' | b'/', ..] => drive.is_ascii_alphabetic(),
+        _ => false,
+    }
+}
+
 /// The name of the folder for sessions of the working folder `cwd`, which is absolute.
 pub(crate) fn folder(cwd: &str) -> String {
     let inner: String = cwd
-        .strip_prefix('/')
+        .strip_prefix(['/', '\\'])
         .unwrap_or(cwd)
         .chars()
         .map(|char| if matches!(char, '/' | '\\' | ':') { '-' } else { char })
@@ -147,10 +160,14 @@ mod tests {
             ("..", "/e", 0, "--e--/1970-01-01T00-00-00-000Z_...jsonl"),
             ("it's", "/x/../y/./z", 0, "--y-z--/1970-01-01T00-00-00-000Z_it's.jsonl"),
             ("root", "/", 0, "----/1970-01-01T00-00-00-000Z_root.jsonl"),
+            ("drive", "C:\\Users\\x", 0, "--C--Users-x--/1970-01-01T00-00-00-000Z_drive.jsonl"),
+            ("drive", "c:/x/../y", 0, "--c--x-..-y--/1970-01-01T00-00-00-000Z_drive.jsonl"),
+            ("share", "\\\\server\\x", 0, "---server-x--/1970-01-01T00-00-00-000Z_share.jsonl"),
         ] {
             assert_eq!(place(id, cwd, created_at), path);
         }
-        assert!(folder(&absolute(Some("C:\\Users\\x")).unwrap()).ends_with("-C--Users-x--"));
+        assert_eq!(absolute(Some("C:\\Users\\x")).unwrap(), "C:\\Users\\x");
+        assert!(absolute(Some("C:x")).unwrap().ends_with("/C:x"), "that is no absolute folder there, either");
     }
 
     #[test]

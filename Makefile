@@ -14,11 +14,12 @@ into    := $(DESTDIR)$(PREFIX)
 # Both builds of the native module see the same interpreter, so that neither redoes the other's work.
 export PYO3_PYTHON := $(abspath $(VENV))/bin/python
 
-.PHONY: help demo test soak bench docs install venv develop clean
+.PHONY: help demo test interop soak bench docs install venv develop clean
 
 help:
 	@echo "make demo [FILE=path]      build everything, import a session file, work on it from C and Python"
 	@echo "make test [ROUNDS=n]       every test and every linter; ends with 'N passed, N failed'"
+	@echo "make interop               only the tests with the reference implementation, which npm installs in target/"
 	@echo "make soak [ROUNDS=500]     kill -9 a writer many times, look for every acknowledged commit"
 	@echo "make bench                 how fast it is"
 	@echo "make install [PREFIX=dir]  header, C library and command line, to /usr/local"
@@ -30,6 +31,10 @@ demo: $(VENV)/made
 
 test: develop
 	@VENV="$(VENV)" ROUNDS="$(ROUNDS)" $(VENV)/bin/python tests/run
+
+interop:
+	@sh tests/interop/install.sh
+	@cargo test --quiet -p pisession-interop
 
 soak: ROUNDS = 500
 soak: develop

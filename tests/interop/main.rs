@@ -1,0 +1,14 @@
+//! The reference implementation and this library on the same files: what the one wrote the other opens, has
+//! the same of it, and goes on writing. See "The reference implementation beside us" in the book.
+
+// Helpers outside of test functions fail by panicking, too.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod beside;
+mod commits;
+mod crashes;
+mod legacy;
+mod names;
+mod peer;
+mod place;
+mod writing;

@@ -1,5 +1,5 @@
 //! The reference implementation and this library on the same files: what the one wrote the other opens, has
-//! the same of it, and goes on writing. See "The reference implementation beside us" in the book.
+//! the same of it, and goes on writing. See "Beside the reference implementation" in the book.
 
 // Helpers outside of test functions fail by panicking, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

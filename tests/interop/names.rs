@@ -138,6 +138,35 @@ fn named_differences_of_ids() {
     }
 }
 
+/// A folder of Windows is no folder below the current one, and names of files have four digits for the year.
+#[test]
+fn named_differences_of_folders_and_times() {
+    let Some(mut peer) = peer() else { return };
+    let peer = peer.as_mut().unwrap();
+    let place = Place::new();
+    let create = |id: &str, cwd: &str| {
+        let options =
+            CreateOptions { id: Some(id.into()), cwd: Some(cwd.into()), ..CreateOptions::default() };
+        place.repository.create(&options, &ctx())
+    };
+    for (id, cwd) in [("drive", r"C:\Users\x"), ("share", r"\\server\x")] {
+        let session = create(id, cwd).unwrap();
+        assert_eq!(session.metadata().cwd.as_deref(), Some(cwd));
+        session.close(&ctx()).unwrap();
+        let theirs = format!("{id}-theirs");
+        peer.does("create", place.on(&theirs, json!({"cwd": cwd, "now": EPOCH})));
+        peer.does("close", place.on(&theirs, json!({})));
+        let session = place.open(&theirs);
+        assert_eq!(session.metadata().cwd, Some(format!("{}/{cwd}", place.root().display())));
+    }
+    let year_10000 = 253_402_300_800_000;
+    place.tell(year_10000);
+    assert_eq!(create("later", CWD).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    peer.does("create", place.on("later", json!({"cwd": CWD, "now": year_10000})));
+    peer.does("close", place.on("later", json!({})));
+    assert_eq!(listed_by_both(peer, &place), 5);
+}
+
 /// Both list the same sessions with the same metadata; how many.
 fn listed_by_both(peer: &mut Peer, place: &Place) -> usize {
     let theirs = peer.does("list", json!({"root": place.root()}));

@@ -232,6 +232,31 @@ fn odd_entries_and_rows_are_refused_or_read_the_same() {
     assert!(taken > 10, "{taken}");
 }
 
+/// The members that say where an entry stands come first with us; the payload's stand as given.
+#[test]
+fn named_difference_of_the_order_of_an_entrys_members() {
+    let Some(mut peer) = peer() else { return };
+    let peer = peer.as_mut().unwrap();
+    let (ours, theirs) = (Place::new(), Place::new());
+    let entry = r#""type":"message","message":{"role":"user"},"terminate":true,"parentId":null,"id":"e""#;
+    let writes = format!(r#"[{{"kind":"entry","entry":{{{entry}}}}}]"#);
+    let session = ours.create("order");
+    commit(&session, &writes).unwrap();
+    session.close(&ctx()).unwrap();
+    peer.does("create", theirs.on("order", json!({"cwd": CWD, "now": EPOCH})));
+    peer.does("commit", theirs.on("order", json!({"writes": writes})));
+    peer.does("close", theirs.on("order", json!({})));
+    let line = |place: &Place| {
+        std::fs::read_to_string(place.file("order")).unwrap().lines().nth(1).unwrap().to_owned()
+    };
+    let end = format!(r#","seq":1,"timestamp":{EPOCH}}}"#);
+    assert_eq!(line(&theirs), format!(r#"{{"kind":"entry",{entry}{end}"#));
+    let entry = r#""id":"e","parentId":null,"type":"message","message":{"role":"user"},"terminate":true"#;
+    assert_eq!(line(&ours), format!(r#"{{"kind":"entry",{entry}{end}"#));
+    ours.agree(peer, "order");
+    theirs.agree(peer, "order");
+}
+
 #[test]
 fn a_file_that_we_compacted_is_gone_on_with() {
     let Some(mut peer) = peer() else { return };

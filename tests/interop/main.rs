@@ -7,6 +7,7 @@
 mod beside;
 mod commits;
 mod crashes;
+mod forks;
 mod legacy;
 mod names;
 mod peer;

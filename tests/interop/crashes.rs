@@ -145,6 +145,32 @@ fn what_our_killed_process_left_is_gone_on_with() {
     place.agree(peer, "killed");
 }
 
+/// An operation that died with its process stays to be gone on with while we work on the session.
+#[test]
+fn an_operation_of_a_killed_harness_outlives_our_writes() {
+    let Some(mut peer) = peer() else { return };
+    let peer = peer.as_mut().unwrap();
+    let place = Place::new();
+    place.create("tool").close(&ctx()).unwrap();
+    let mut killed = Peer::start().unwrap();
+    killed.does("hang", place.on("tool", json!({"prompt": "use the tool", "now": EPOCH})));
+    killed.kill();
+    place.agree(peer, "tool");
+    let open = peer.does("unfinished", place.on("tool", json!({})));
+    assert_eq!(open[0]["lane"], "main", "{open}");
+
+    let session = place.open("tool");
+    let main = session.branch("main", &ctx()).unwrap().unwrap();
+    assert_eq!(main.find_entries(&Default::default(), &ctx()).unwrap().len(), 2);
+    session.set_name(Some("a name"), &ctx()).unwrap();
+    let aside = session.create_branch("aside", main.tip_id(&ctx()).unwrap().as_deref(), &ctx()).unwrap();
+    aside.append_custom_entry("note", None, &ctx()).unwrap();
+    session.compact(&ctx()).unwrap();
+    session.close(&ctx()).unwrap();
+    place.agree(peer, "tool");
+    assert_eq!(peer.does("unfinished", place.on("tool", json!({}))), open);
+}
+
 const WRITER: &str = "PISESSION_TEST_WRITER";
 
 /// The process that is killed; nothing in the test run itself.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pisession::{ErrorKind, ImportOptions, import_file};
+use pisession::{ErrorKind, ImportOptions, Json, import_file};
 use serde_json::json;
 
 use crate::peer::{Peer, peer};
@@ -90,6 +90,40 @@ fn what_we_import_is_opened_by_the_reference_and_gone_on_with() {
             ),
         );
         peer.does("close", place.on(name, json!({})));
+        place.agree(peer, name);
+    }
+}
+
+/// Its harness takes the lane that we imported, model and tools and kept messages and all, and runs on it.
+#[test]
+fn a_lane_that_we_imported_is_run_by_the_reference() {
+    let Some(mut peer) = peer() else { return };
+    let peer = peer.as_mut().unwrap();
+    let (name, lines) = VERSION_3[1];
+    let lines = lines.replace(r#""provider":"p","modelId":"m""#, r#""provider":"faux","modelId":"faux-1""#);
+    let lines = lines.replace(r#""activeToolNames":["read"]"#, r#""activeToolNames":["echo"]"#);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, version_3(name, &lines)).unwrap();
+    let place = Place::new();
+    import(&place, &path).unwrap();
+    for round in 1..=3 {
+        let roles = peer.does("run", place.on(name, json!({"prompt": "go on", "now": EPOCH})));
+        let roles: Vec<&str> = roles.as_array().unwrap().iter().map(|role| role.as_str().unwrap()).collect();
+        assert_eq!(roles[roles.len() - 4..], ["user", "assistant", "toolResult", "assistant"]);
+        place.agree(peer, name);
+        // What we add in between is in the next run's context.
+        let session = place.open(name);
+        let main = session.branch("main", &ctx()).unwrap().unwrap();
+        main.append_message(
+            &Json::parse(r#"{"role":"user","content":"ours","timestamp":1}"#).unwrap(),
+            &ctx(),
+        )
+        .unwrap();
+        if round == 2 {
+            session.compact(&ctx()).unwrap();
+        }
+        session.close(&ctx()).unwrap();
         place.agree(peer, name);
     }
 }

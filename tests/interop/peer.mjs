@@ -8,6 +8,7 @@ import { pathToFileURL } from "node:url";
 const packages = join(process.argv[2], "node_modules", "@earendil-works");
 const load = (path) => import(pathToFileURL(join(packages, path)).href);
 const core = await load("pi-agent-core/dist/node.js");
+const ai = await load("pi-ai/dist/index.js");
 const C = core.BACKGROUND_CONTEXT;
 
 let time = 0;
@@ -81,6 +82,53 @@ async function dump(session) {
   };
 }
 
+/** The harness on a closed session: a scripted model calls a tool, and then answers. */
+async function harnessOf(command, execute) {
+  const session = await repository(command.root).open(await listed(command), C);
+  const faux = ai.fauxProvider({
+    provider: "faux",
+    models: [{ id: "faux-1", contextWindow: 100_000, maxTokens: 4096 }],
+  });
+  const models = ai.createModels();
+  models.setProvider(faux.provider);
+  const parameters = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
+  const echo = { name: "echo", label: "Echo", description: "Says the text again", parameters, execute };
+  faux.setResponses([
+    ai.fauxAssistantMessage([ai.fauxToolCall("echo", { text: "hi" }, { id: "call" })], { stopReason: "toolUse" }),
+    ai.fauxAssistantMessage("It said hi."),
+  ]);
+  const options = { session, models, model: faux.getModel(), tools: [echo], systemPrompt: "You are a test." };
+  return core.AgentHarness.create(options, C);
+}
+
+const echoed = async (_id, { text }) => ({ content: [{ type: "text", text }], details: null });
+
+/** Runs a prompt on the lane `main`; what stands on its path then. */
+async function run(command) {
+  const { harness } = await harnessOf(command, echoed);
+  const lane = await harness.lane("main", C);
+  await lane.prompt(command.prompt, undefined, C);
+  const path = await lane.findEntries({ order: "oldestFirst" }, C);
+  await harness.close(C);
+  return path.map((entry) => entry.message?.role ?? entry.type);
+}
+
+/** Begins to run a prompt, answers from inside of the tool, and never comes out of it. */
+async function hang(command) {
+  const { harness } = await harnessOf(command, () => {
+    answer({ ok: "in the tool" });
+    return new Promise(() => setInterval(() => {}, 1e6));
+  });
+  await (await harness.lane("main", C)).prompt(command.prompt, undefined, C);
+}
+
+/** The operations that the harness finds unfinished. */
+async function unfinished(command) {
+  const { harness, open } = await harnessOf(command, echoed);
+  await harness.close(C);
+  return open;
+}
+
 /** A dump with its ids numbered, without what tells of the import: the record of its source, a first commit. */
 function withoutIds(text) {
   const { nextSeq, lists, ...dump } = JSON.parse(text);
@@ -90,6 +138,9 @@ function withoutIds(text) {
 }
 
 const commands = {
+  run,
+  hang,
+  unfinished,
   version: () => process.version,
   list: async ({ root }) => repository(root).list(undefined, C),
   create: async ({ ids, root, ...options }) =>
@@ -126,16 +177,18 @@ const commands = {
   compareImports: ({ ours, theirs }) => assert.deepEqual(withoutIds(ours), withoutIds(theirs)),
 };
 
+function answer(given) {
+  process.stdout.write(`${JSON.stringify(given)}\n`);
+}
+
 for await (const line of createInterface({ input: process.stdin })) {
   const { op, now: told, ...command } = JSON.parse(line);
   if (told !== undefined) time = told;
-  let answer;
   try {
-    answer = { ok: (await commands[op](command)) ?? null };
+    answer({ ok: (await commands[op](command)) ?? null });
   } catch (error) {
     const causes = [];
     for (let cause = error; cause instanceof Error; cause = cause.cause) causes.push(cause.message);
-    answer = { error: causes.join(" <- ") };
+    answer({ error: causes.join(" <- ") });
   }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
 }

@@ -1,13 +1,15 @@
 // The reference implementation behind a pipe: one command a line on stdin, one answer a line on stdout,
-// {"ok": …} or {"error": text}. Commands name the folder of the sessions (`root`) and the session (`id`).
+// {"ok": …} or {"error": text}. Commands name the folder of the sessions, or an SQLite container (`root`), and
+// the session (`id`).
 import { createInterface } from "node:readline";
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 
 const packages = join(process.argv[2], "node_modules", "@earendil-works");
 const load = (path) => import(pathToFileURL(join(packages, path)).href);
 const core = await load("pi-agent-core/dist/node.js");
+const sqlite = await load("pi-session-backend-sqlite-node/dist/index.js");
 const ai = await load("pi-ai/dist/index.js");
 const C = core.BACKGROUND_CONTEXT;
 
@@ -17,7 +19,11 @@ const repositories = new Map();
 const sessions = new Map();
 
 function repository(root) {
-  if (!repositories.has(root)) {
+  if (!repositories.has(root) && root.endsWith(".sqlite")) {
+    const databaseFactory = sqlite.createNodeSqliteFactory();
+    const options = { directory: dirname(root), databasePath: root, databaseFactory, now };
+    repositories.set(root, new sqlite.SqliteSessionRepo(options));
+  } else if (!repositories.has(root)) {
     const fileSystem = new core.NodeExecutionEnv({ cwd: root });
     repositories.set(root, new core.JsonlSessionRepo({ fileSystem, sessionsRoot: root, now }));
   }
@@ -54,13 +60,38 @@ async function branch({ name, ...command }) {
 const byText = (left, right) => Buffer.compare(Buffer.from(left, "utf8"), Buffer.from(right, "utf8"));
 const byAddress = (left, right) => byText(left.namespace, right.namespace) || byText(left.key, right.key);
 
+function inMemory({ storageState: state }) {
+  const address = ({ address, ...rest }) => ({ namespace: address.namespace, key: address.key, ...rest });
+  return {
+    values: [...state.scalarValues.values()].map(address),
+    lists: [...state.listValues.values()].map(address),
+    nextSeq: state.getNextSeq(),
+  };
+}
+
+function inTables({ db, sessionId }) {
+  const rows = (table) =>
+    db
+      .prepare(`SELECT namespace, key, seq, value FROM ${table} WHERE session_id = ? ORDER BY seq`)
+      .all(sessionId)
+      .map((row) => ({ ...row, value: JSON.parse(row.value) }));
+  const lists = new Map();
+  for (const { namespace, key, ...element } of rows("list_values")) {
+    const address = JSON.stringify([namespace, key]);
+    if (!lists.has(address)) lists.set(address, { namespace, key, elements: [] });
+    lists.get(address).elements.push(element);
+  }
+  const { next_seq } = db.prepare("SELECT next_seq FROM sessions WHERE id = ?").get(sessionId);
+  return { values: rows("scalar_values"), lists: [...lists.values()], nextSeq: next_seq };
+}
+
 /** Everything that the reference has of a session, in the form of our dump, and the path of each branch. */
 async function dump(session) {
-  const { storage } = session;
+  const { storage } = session.session ?? session;
   const { path, modifiedAt, ...metadata } = session.metadata;
-  const address = ({ address, ...rest }) => ({ namespace: address.namespace, key: address.key, ...rest });
-  const values = [...storage.storageState.scalarValues.values()].map(address).sort(byAddress);
-  const lists = [...storage.storageState.listValues.values()].map(address).sort(byAddress);
+  const { values, lists, nextSeq } = (storage.storageState ? inMemory : inTables)(storage);
+  values.sort(byAddress);
+  lists.sort(byAddress);
   const branches = {};
   const paths = {};
   for (const { key, value } of values.filter(({ namespace }) => namespace === "pi.branch.tip")) {
@@ -77,7 +108,7 @@ async function dump(session) {
     lists,
     usage: await storage.scanUsage({ order: "asc" }, C),
     stats: await session.getStats(C),
-    nextSeq: storage.storageState.getNextSeq(),
+    nextSeq,
     paths,
   };
 }

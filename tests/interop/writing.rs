@@ -1,6 +1,6 @@
 //! Every kind of write, by either program, read by the other.
 
-use pisession::{Address, Json, NewEntry, NewUsage, SessionReader as _, Write};
+use pisession::{Address, ErrorKind, Json, NewEntry, NewUsage, SessionReader as _, Write};
 use serde_json::{Value, json};
 
 use crate::commits::{self, commit};
@@ -230,6 +230,88 @@ fn odd_entries_and_rows_are_refused_or_read_the_same() {
         assert!(agreed.is_ok(), "after {text}");
     }
     assert!(taken > 10, "{taken}");
+}
+
+/// Commits drawn at random, among them such as both must refuse: a parent that is not there, an id that is
+/// taken. Both take the same ones, and the files are the same.
+#[test]
+fn drawn_commits_are_taken_and_refused_alike() {
+    let Some(mut peer) = peer() else { return };
+    let peer = peer.as_mut().unwrap();
+    let (ours, theirs) = (Place::new(), Place::new());
+    let session = ours.create("drawn");
+    peer.does("create", theirs.on("drawn", json!({"cwd": CWD, "now": EPOCH})));
+    let mut drawn = Drawn(20);
+    let (mut taken, mut refused) = (0, 0);
+    for number in 0..400 {
+        let writes = drawn.commit();
+        let now = EPOCH + number;
+        ours.tell(now);
+        let our_seqs = commit(&session, &writes).map(|result| json!(result.seqs));
+        let their_seqs = peer
+            .ask("commit", theirs.on("drawn", json!({"writes": writes, "now": now})))
+            .map(|result| result["seqs"].clone());
+        match (our_seqs, their_seqs) {
+            (Ok(ours), Ok(theirs)) => {
+                assert_eq!(ours, theirs, "{writes}");
+                taken += 1;
+            }
+            (Err(error), Err(message)) => {
+                let expected = match error.kind() {
+                    ErrorKind::DuplicateId => "Duplicate",
+                    ErrorKind::MissingParent => "Missing parent",
+                    _ => panic!("{error:?}: {writes}"),
+                };
+                assert!(message.starts_with(expected), "{error:?}, {message}: {writes}");
+                refused += 1;
+            }
+            (ours, theirs) => panic!("ours {ours:?}, the reference's {theirs:?}: {writes}"),
+        }
+    }
+    assert!(taken > 100 && refused > 100, "{taken} taken, {refused} refused");
+    session.close(&ctx()).unwrap();
+    peer.does("close", theirs.on("drawn", json!({})));
+    assert_same_files(&ours, &theirs, "drawn");
+    ours.agree(peer, "drawn");
+}
+
+/// A sequence of numbers that is the same at every run.
+struct Drawn(u64);
+
+impl Drawn {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    /// Up to four writes over few ids and addresses, so that they meet.
+    fn commit(&mut self) -> String {
+        let writes: Vec<String> = (0..self.below(5)).map(|_| self.write()).collect();
+        format!("[{}]", writes.join(","))
+    }
+
+    fn write(&mut self) -> String {
+        let (id, key, number) = (self.below(300), self.below(6), self.below(1000));
+        let address = format!(r#""namespace":"app","key":"{key}""#);
+        match self.below(8) {
+            0..=2 => {
+                let parent = match self.below(300) {
+                    root if root < 120 => "null".to_owned(),
+                    parent => format!(r#""id-{parent}""#),
+                };
+                format!(
+                    r#"{{"kind":"entry","entry":{{"id":"id-{id}","parentId":{parent},"type":"message","message":{{"role":"user","content":"{number}"}}}}}}"#
+                )
+            }
+            3 => format!(
+                r#"{{"kind":"usage","row":{{"id":"id-{id}","usage":{{"input":{number},"output":1,"cacheRead":0,"cacheWrite":0,"totalTokens":1,"cost":{{"input":{number}.5,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}}}}}}}"#
+            ),
+            4 => format!(r#"{{"kind":"value","op":"set",{address},"value":{number}}}"#),
+            5 => format!(r#"{{"kind":"value","op":"delete",{address}}}"#),
+            6 => format!(r#"{{"kind":"list","op":"append",{address},"value":[{number}]}}"#),
+            _ => format!(r#"{{"kind":"list","op":"delete",{address}}}"#),
+        }
+    }
 }
 
 /// The members that say where an entry stands come first with us; the payload's stand as given.

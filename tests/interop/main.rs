@@ -6,6 +6,7 @@
 
 mod beside;
 mod commits;
+mod containers;
 mod crashes;
 mod forks;
 mod legacy;

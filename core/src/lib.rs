@@ -67,7 +67,9 @@ mod wait;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
+pub use legacy::export::{Export, ExportOptions, ExportScope};
 pub use legacy::import::{Import, ImportOptions, ImportProgress, import_file};
+pub use legacy::loss::{Loss, LossKind};
 pub use legacy::report::{Legacy, Origin, Warning, WarningDetails, WarningKind};
 pub use legacy::{LegacyPolicy, OpenFileOptions, open_file};
 pub use model::address as addresses;

@@ -192,6 +192,11 @@ impl<'a> Object<'a> {
 
     /// Reads one object that starts at or after `pos`.
     pub(super) fn scan(text: &'a str, pos: usize) -> Result<Self, Fault> {
+        Self::scan_within(text, pos, DEPTH)
+    }
+
+    /// The same for fields that may nest `depth` levels.
+    pub(super) fn scan_within(text: &'a str, pos: usize, depth: usize) -> Result<Self, Fault> {
         let start = skip_white(text.as_bytes(), pos);
         let mut object = Self {
             start,
@@ -206,11 +211,11 @@ impl<'a> Object<'a> {
         object.end = walk(text, start, |key, name, at| {
             let is_message = name == "message" && text.as_bytes().get(at) == Some(&b'{');
             let end = if is_message {
-                let (message, end) = Message::scan(text, at)?;
+                let (message, end) = Message::scan(text, at, depth - 1)?;
                 object.message = Some(message);
                 end
             } else {
-                scan_value(text, at, DEPTH)?
+                scan_value(text, at, depth)?
             };
             let value = &text[at..end];
             match name {
@@ -230,10 +235,10 @@ impl<'a> Object<'a> {
 
 impl<'a> Message<'a> {
     /// Reads the object at `pos`; also the offset behind it.
-    fn scan(text: &'a str, pos: usize) -> Result<(Self, usize), Fault> {
+    fn scan(text: &'a str, pos: usize, depth: usize) -> Result<(Self, usize), Fault> {
         let mut message = Self::default();
         let end = walk(text, pos, |_, name, at| {
-            let end = scan_value(text, at, DEPTH - 1)?;
+            let end = scan_value(text, at, depth)?;
             match name {
                 "role" => message.role = Some(&text[at..end]),
                 "usage" => message.usage = Some(&text[at..end]),

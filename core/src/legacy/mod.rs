@@ -4,17 +4,24 @@
 //! nothing newer. So opening never writes to the file, and what a write does is the caller's choice at open.
 
 mod detect;
+mod ending;
+pub(crate) mod export;
 pub(crate) mod import;
 mod lines;
+pub(crate) mod loss;
+mod names;
 mod nodes;
 mod payload;
 mod print;
 pub(crate) mod report;
+mod restore;
 pub(crate) mod same;
 mod scan;
 mod storage;
+mod tail;
 mod times;
 mod tree;
+mod unheld;
 mod values;
 mod writes;
 

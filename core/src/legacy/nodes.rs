@@ -173,6 +173,11 @@ impl Keys {
         (key.start, key.length)
     }
 
+    /// All names.
+    pub(super) fn all(&self) -> impl Iterator<Item = &str> {
+        (0..self.keys.len() as u32).map(|key| self.text(key))
+    }
+
     pub(super) fn into_texts(mut self) -> String {
         self.texts.shrink_to_fit();
         self.texts

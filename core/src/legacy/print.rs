@@ -1,9 +1,11 @@
 //! Entries as lines of version 3 again, as the coding agent writes them.
 
 use crate::legacy::lines::Object;
+use crate::legacy::nodes::Kind;
+use crate::legacy::scan::has_what_it_must;
 use crate::legacy::times;
-use crate::model::entry::EntryType;
-use crate::model::json::{Member, Members, push_quoted, text_of};
+use crate::model::entry::{Entry, EntryType};
+use crate::model::json::{self, MAX_DEPTH, Member, Members, push_quoted, text_of};
 
 /// An entry as it is stored, and what it was called in its file.
 pub(super) struct Stored<'a> {
@@ -19,10 +21,23 @@ pub(super) struct Stored<'a> {
     pub(super) first_kept: Option<&'a str>,
 }
 
+/// The id of the entry that the `fromId` or `targetId` of `entry` names.
+pub(super) fn reference_of(entry: &Entry) -> Option<String> {
+    let text = match (entry.entry_type, entry.custom_type.as_deref()) {
+        (EntryType::BranchSummary, _) => entry.payload.get("fromId")?,
+        (EntryType::Custom, Some(CONTEXT_EDIT)) => json::get(entry.payload.get("data")?, "targetId")?,
+        _ => return None,
+    };
+    text_of(text).map(|id| id.into_owned())
+}
+
+/// The custom type that context edits have here.
+pub(super) const CONTEXT_EDIT: &str = "pi.context_edit";
+
 impl Stored<'_> {
     /// The line without its end; none if version 3 has no form for it.
     pub(super) fn line(&self) -> Option<String> {
-        let payload = Object::scan(self.payload, 0).ok()?;
+        let payload = Object::scan_within(self.payload, 0, MAX_DEPTH).ok()?;
         let mut out = String::with_capacity(self.payload.len() + 160);
         match (self.entry_type, self.custom_type) {
             (EntryType::Message, _) => {
@@ -61,17 +76,8 @@ impl Stored<'_> {
                     push_field(&mut out, name, payload.get(name));
                 }
             }
-            (EntryType::Custom, Some("pi.context_edit")) => {
-                self.start(&mut out, "context_edit");
-                self.place(&mut out);
-                self.push_data(&mut out, payload.get("data")?)?;
-            }
-            (EntryType::Custom, Some(name)) => match name.strip_prefix("pi.legacy.") {
-                Some(name) => {
-                    self.start(&mut out, name);
-                    self.place(&mut out);
-                    self.push_data(&mut out, payload.get("data")?)?;
-                }
+            (EntryType::Custom, Some(name)) => match self.old_type(name, payload.get("data")) {
+                Some(line) => return Some(line),
                 None => {
                     self.start(&mut out, "custom");
                     out.push_str(",\"customType\":");
@@ -86,6 +92,33 @@ impl Stored<'_> {
         Some(out)
     }
 
+    /// The line of a custom entry that stands for a type which only old files have; none if it is not one
+    /// that reading such a line gives.
+    fn old_type(&self, name: &str, data: Option<&str>) -> Option<String> {
+        let type_name = match name {
+            CONTEXT_EDIT => "context_edit",
+            _ => name.strip_prefix("pi.legacy.")?,
+        };
+        let data = Members::of(data?)?;
+        let places = ["type", "id", "parentId", "timestamp"];
+        if data.0.iter().any(|member| places.iter().any(|name| member.is(name))) {
+            return None;
+        }
+        let mut out = String::with_capacity(self.payload.len() + 160);
+        self.start(&mut out, type_name);
+        self.place(&mut out);
+        self.push_data(&mut out, &data);
+        out.push('}');
+        let kind = Kind::from_name(type_name);
+        let is_read_so = type_name != "session"
+            && match kind {
+                Kind::ContextEdit => name == CONTEXT_EDIT,
+                Kind::Other => true,
+                _ => kind.dropped().is_none() && !has_what_it_must(kind, &Object::scan(&out, 0).ok()?),
+            };
+        is_read_so.then_some(out)
+    }
+
     /// Whether a message of role `custom` has exactly the form that reading a `custom_message` gives.
     fn is_custom_message(&self, members: &[Member<'_>]) -> bool {
         let mut rest = members.iter().map(|member| member.key).peekable();
@@ -97,7 +130,11 @@ impl Stored<'_> {
             && next("display", false)
             && next("timestamp", true)
             && rest.peek().is_none();
-        in_order && members.last().is_some_and(|member| member.value == self.timestamp.to_string())
+        // A custom type that is no text would not be read so again.
+        let has_type = members.get(1).is_some_and(|member| member.value.starts_with('"'));
+        in_order
+            && has_type
+            && members.last().is_some_and(|member| member.value == self.timestamp.to_string())
     }
 
     fn start(&self, out: &mut String, name: &str) {
@@ -119,19 +156,18 @@ impl Stored<'_> {
     }
 
     /// The fields of `data`, its `targetId` by the old id.
-    fn push_data(&self, out: &mut String, data: &str) -> Option<()> {
-        for member in Members::of(data)?.0 {
+    fn push_data(&self, out: &mut String, data: &Members<'_>) {
+        for member in &data.0 {
             out.push_str(",\"");
             out.push_str(member.key);
             out.push_str("\":");
             match self.reference {
-                Some(id) if self.custom_type == Some("pi.context_edit") && member.is("targetId") => {
+                Some(id) if self.custom_type == Some(CONTEXT_EDIT) && member.is("targetId") => {
                     push_quoted(out, id);
                 }
                 _ => out.push_str(member.value),
             }
         }
-        Some(())
     }
 }
 

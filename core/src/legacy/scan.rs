@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::detect::{Detector, Found, Header, Step, is_name};
 use crate::legacy::lines::{Line, Lines, NoObjects, Object, is_kept_by_agent, is_string, objects, spelled};
 use crate::legacy::nodes::{Keys, Kind, NONE, Node, number};
+use crate::legacy::print::CONTEXT_EDIT;
 use crate::legacy::report::{Warning, WarningDetails, WarningKind};
 use crate::legacy::times;
 use crate::model::json::{count_of, text_of};
@@ -81,6 +83,8 @@ struct Scanner<'a> {
     type_numbers: HashMap<Box<str>, u32>,
     /// Digests of the entries of each id that occurred more than once.
     contents: HashMap<u32, HashSet<[u8; 32]>>,
+    /// How many of the nodes give an entry.
+    entries: usize,
 }
 
 /// What reading the start of a file gives.
@@ -100,46 +104,80 @@ pub(super) fn scan(
 ) -> Result<Opened> {
     let io = |error| Error::io("cannot read the session file", error).with_path(path);
     let mut lines = Lines::of(file, size, hash).map_err(io)?;
-    let mut detector = Detector::default();
-    detector.start(lines.peek().map_err(io)?).map_err(|error| error.with_path(path))?;
-    let (mut scanner, mut second_header) = loop {
-        let Some(line) = lines.next().map_err(io)? else {
-            return Err(detector.nothing_found().with_path(path));
-        };
-        if line.is_blank() {
-            continue;
-        }
-        let values = objects(&line).map_err(|_| detector.no_objects(&line).with_path(path))?;
-        match detector.line(&line, &values).map_err(|error| error.with_path(path))? {
-            Step::Next => {}
-            Step::Format4(_) => return Ok(Opened::Format4),
-            Step::Found(found) => {
-                let behind = found.value + 1;
-                let mut scanner = Scanner::new(path, file, &line, *found);
-                let second_header = scanner.values(&line, &values, behind)?;
-                break (scanner, second_header);
-            }
-        }
-    };
+    let mut reading = Reading::new(path, file);
+    reading.detector.start(lines.peek().map_err(io)?).map_err(|error| error.with_path(path))?;
     while let Some(line) = lines.next().map_err(io)? {
         if line.number % LOOK == 0 {
             ctx.check()?;
             progress(line.offset);
         }
-        if line.is_blank() {
-            continue;
-        }
-        match &mut second_header {
-            Some(Warning { details: WarningDetails::Ignored(ignored), .. }) => *ignored += 1,
-            _ => second_header = scanner.line(&line)?,
+        if reading.line(&line)?.is_break() {
+            return Ok(Opened::Format4);
         }
     }
     progress(lines.offset());
-    scanner.scanned.warnings.extend(second_header);
-    scanner.finish_references();
-    scanner.scanned.usage = finite(scanner.scanned.usage);
-    scanner.scanned.sha256 = lines.finish();
-    Ok(Opened::Legacy(Box::new(scanner.scanned)))
+    let mut scanned = reading.finish()?;
+    scanned.sha256 = lines.finish();
+    Ok(Opened::Legacy(Box::new(scanned)))
+}
+
+/// A file that is read line by line.
+pub(super) struct Reading<'a> {
+    path: &'a Path,
+    file: &'a File,
+    detector: Detector,
+    /// From the header on.
+    scanner: Option<Scanner<'a>>,
+    second_header: Option<Warning>,
+}
+
+impl<'a> Reading<'a> {
+    /// `file` holds the lines that are given: an id that comes again is compared with what stands there.
+    pub(super) fn new(path: &'a Path, file: &'a File) -> Self {
+        Self { path, file, detector: Detector::default(), scanner: None, second_header: None }
+    }
+
+    /// Takes the next line; breaks at the header of a file of format 4.
+    pub(super) fn line(&mut self, line: &Line<'_>) -> Result<ControlFlow<()>> {
+        if line.is_blank() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match (&mut self.scanner, &mut self.second_header) {
+            (None, _) => {
+                let located = |error: Error| error.with_path(self.path);
+                let values = objects(line).map_err(|_| located(self.detector.no_objects(line)))?;
+                match self.detector.line(line, &values).map_err(located)? {
+                    Step::Next => {}
+                    Step::Format4(_) => return Ok(ControlFlow::Break(())),
+                    Step::Found(found) => {
+                        let behind = found.value + 1;
+                        let scanner = Scanner::new(self.path, self.file, line, *found);
+                        let scanner = self.scanner.insert(scanner);
+                        self.second_header = scanner.values(line, &values, behind)?;
+                    }
+                }
+            }
+            (_, Some(Warning { details: WarningDetails::Ignored(ignored), .. })) => *ignored += 1,
+            (Some(scanner), second_header) => *second_header = scanner.line(line)?,
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// How many entries the lines so far give.
+    pub(super) fn entry_count(&self) -> usize {
+        self.scanner.as_ref().map_or(0, |scanner| scanner.entries)
+    }
+
+    /// What the lines gave.
+    pub(super) fn finish(self) -> Result<Scanned> {
+        let Some(mut scanner) = self.scanner else {
+            return Err(self.detector.nothing_found().with_path(self.path));
+        };
+        scanner.scanned.warnings.extend(self.second_header);
+        scanner.finish_references();
+        scanner.scanned.usage = finite(scanner.scanned.usage);
+        Ok(scanner.scanned)
+    }
 }
 
 /// A warning about a value of `line`.
@@ -184,6 +222,7 @@ impl<'a> Scanner<'a> {
             later_references: Vec::new(),
             type_numbers: HashMap::new(),
             contents: HashMap::new(),
+            entries: 0,
         }
     }
 
@@ -282,7 +321,7 @@ impl<'a> Scanner<'a> {
             Kind::Custom => {
                 self.type_number(&object.string("customType").map(spelled).unwrap_or_default())?
             }
-            Kind::ContextEdit => self.type_number("pi.context_edit")?,
+            Kind::ContextEdit => self.type_number(CONTEXT_EDIT)?,
             Kind::Other => self.type_number(&format!("pi.legacy.{}", type_name.replace('\0', "\u{fffd}")))?,
             _ => NONE,
         };
@@ -303,6 +342,7 @@ impl<'a> Scanner<'a> {
             kind,
             has_id: id.is_some(),
         });
+        self.entries += usize::from(kind.dropped().is_none());
         if kind != Kind::Leaf {
             self.scanned.selected = node;
         }
@@ -488,7 +528,7 @@ pub(super) fn read_at(path: &Path, file: &File, offset: u64, length: u64) -> Res
 }
 
 /// Whether an entry of a known type has what that must have.
-fn has_what_it_must(kind: Kind, object: &Object<'_>) -> bool {
+pub(super) fn has_what_it_must(kind: Kind, object: &Object<'_>) -> bool {
     let custom_type = || object.string("customType");
     match kind {
         Kind::Message => object.message.is_some_and(|message| message.role.is_some_and(is_string)),

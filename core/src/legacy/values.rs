@@ -22,11 +22,11 @@ pub(super) const MAIN: &str = "main";
 /// What was found for the values of a session.
 pub(super) struct Values {
     /// As JSON.
-    name: Option<Json>,
+    pub(super) name: Option<Json>,
     /// Positions of the entries and their labels, as JSON, in the order in which they were first set.
-    labels: Vec<(u32, Json)>,
-    tip: u32,
-    configuration: Option<Json>,
+    pub(super) labels: Vec<(u32, Json)>,
+    pub(super) tip: u32,
+    pub(super) configuration: Option<Json>,
 }
 
 impl Values {

@@ -175,7 +175,9 @@ impl<'a> Source<'a> {
         else {
             return false;
         };
-        let is_whole_line = object.start == 0 && object.end == line.bytes.len();
+        // A carriage return between tokens is not stored.
+        let is_whole_line =
+            object.start == 0 && object.end == line.bytes.len() && !line.bytes.contains(&b'\r');
         is_whole_line
             && self.printed(positions.start, object).is_some_and(|text| text.as_bytes() == line.bytes)
     }

@@ -530,7 +530,7 @@ fn a_compaction_names_the_first_entry_that_it_keeps() {
             line.split("\"id\":\"").nth(1).unwrap()[..8].to_owned()
         };
         let text = tree(session);
-        let b_name = named(&text, &b.to_string());
+        let b_name = named(&text, b.as_str());
         assert!(text.contains(&format!("\"firstKeptEntryId\":\"{b_name}\"")), "{text}");
         assert_eq!(kept.len(), 3);
 

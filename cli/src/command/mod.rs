@@ -2,6 +2,7 @@
 
 mod doctor;
 mod dump;
+mod export;
 mod import;
 mod info;
 mod log;
@@ -18,7 +19,7 @@ use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _}
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 
-/// Look at, check and import the sessions of AI agents.
+/// Look at, check, import and export the sessions of AI agents.
 ///
 /// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
 /// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
@@ -47,6 +48,7 @@ Examples:
   pisession tree session.jsonl
   pisession log session.jsonl --limit 10
   pisession import *.jsonl --into sqlite:sessions
+  pisession export sqlite:sessions#ID session.jsonl
   pisession ls sqlite:sessions --details
   pisession ls jsonl:sessions
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
@@ -72,6 +74,7 @@ enum Command {
     Dump(dump::Dump),
     Doctor(doctor::Doctor),
     Import(import::Import),
+    Export(export::Export),
 }
 
 impl Arguments {
@@ -92,6 +95,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Dump(dump) => dump.run(out, ctx),
         Command::Doctor(doctor) => doctor.run(out, ctx),
         Command::Import(import) => import.run(out, ctx),
+        Command::Export(export) => export.run(out, ctx),
     }
 }
 

@@ -25,7 +25,7 @@ use crate::legacy::times;
 use crate::legacy::unheld::count_unheld;
 use crate::legacy::values::MAIN;
 use crate::model::entry::{Entry, EntryType};
-use crate::model::json::{Members, push_quoted, quote};
+use crate::model::json::{Json, Members, push_quoted, quote};
 use crate::session::Session;
 use crate::session::branch::BranchName;
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source as _};
@@ -68,6 +68,25 @@ pub struct Export {
     pub bytes: u64,
     /// What the session has and version 3 cannot hold, by kind and name.
     pub losses: Vec<Loss>,
+}
+
+impl Export {
+    /// The report as JSON: `path` where there is one, `entries`, `lines`, `bytes`, and `losses`, each with
+    /// `kind`, `count`, `message` and, where it has them, `name`, `namespace`, `key` and `entryId`.
+    pub fn to_json(&self) -> Json {
+        let mut out = String::from("{");
+        if let Some(path) = &self.path {
+            out.push_str(&format!("\"path\":{},", quote(&path.to_string_lossy())));
+        }
+        let (entries, lines, bytes) = (self.entries, self.lines, self.bytes);
+        out.push_str(&format!("\"entries\":{entries},\"lines\":{lines},\"bytes\":{bytes},\"losses\":["));
+        for (at, loss) in self.losses.iter().enumerate() {
+            out.push_str(if at > 0 { "," } else { "" });
+            loss.push_json(&mut out);
+        }
+        out.push_str("]}");
+        Json::trusted(out)
+    }
 }
 
 impl Session {

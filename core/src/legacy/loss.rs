@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::model::json::push_quoted;
 use crate::model::value::Address;
 
 /// What a [`Loss`] is about.
@@ -133,6 +134,25 @@ impl Loss {
             LossKind::Parent => format!("the parent session '{name}', whose path is not known"),
             LossKind::WorkingFolder => "a working folder, which the session does not have".into(),
         }
+    }
+}
+
+impl Loss {
+    pub(super) fn push_json(&self, out: &mut String) {
+        out.push_str(&format!("{{\"kind\":\"{}\",\"count\":{}", self.kind, self.count));
+        for (field, text) in [
+            ("name", self.name.as_deref()),
+            ("namespace", self.address.as_ref().map(Address::namespace)),
+            ("key", self.address.as_ref().map(Address::key)),
+            ("entryId", self.entry_id.as_deref()),
+            ("message", Some(&*self.message())),
+        ] {
+            if let Some(text) = text {
+                out.push_str(&format!(",\"{field}\":"));
+                push_quoted(out, text);
+            }
+        }
+        out.push('}');
     }
 }
 

@@ -1537,6 +1537,43 @@ int32_t pi_rows_get(const struct pi_rows *rows, size_t row, size_t column, struc
 void pi_rows_free(struct pi_rows *rows);
 
 /* ----------------------------------------------------------------------------------------------------
+ * Export
+ * A session as a session file of version 3, which coding agents open. Functions begin with pi_session, as
+ * all that a session does.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* How a session is exported. To be filled by pi_export_options_init first; 0 and NULL are defaults. */
+typedef struct pi_export_options {
+    /* Set by pi_export_options_init. */
+    size_t struct_size;
+    /* Only the path to the tip of this branch; NULL for the whole tree, which opens at "main". */
+    const char *branch;
+    /* Bytes of branch, or PI_NUL, which is the default. */
+    size_t branch_len;
+    /* Not 0: a file that is there is replaced. */
+    int64_t overwrite;
+} pi_export_options;
+
+/* Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL, so that a text that ends
+ * with a NUL needs no more than to be set. */
+void pi_export_options_init(struct pi_export_options *options, size_t size);
+
+/* Writes the session as a session file of version 3 to path, the bytes of a file's name; the file appears whole,
+ * and durably, or not at all. A session that came from such a file gives its lines again, and behind them what
+ * came to it since. options may be NULL; so may report, which otherwise is the caller's, to be freed with
+ * pi_buf_free: a JSON object with path, entries, lines, bytes and losses, what version 3 cannot hold, each with
+ * kind, count, message and, where it has them, name, namespace, key and entryId. PI_SESSION_EXISTS where a file
+ * is that may not be replaced, PI_UNKNOWN_BRANCH, PI_CORRUPT, PI_IO, PI_FULL. It reads and writes files and
+ * waits for no mutation. */
+int32_t pi_session_export(const pi_session *session,
+                          const char *path,
+                          size_t path_len,
+                          const struct pi_export_options *options,
+                          pi_buf **report,
+                          const pi_context *context,
+                          pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
  * The log
  * What the library does, as lines for the host's own log: what went wrong without failing a call, and at
  * PI_LOG_DEBUG each open, commit and mutation with its duration. Ids and counts only, never content. Nothing is

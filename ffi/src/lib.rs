@@ -18,6 +18,7 @@ pub mod context;
 pub mod debug;
 pub mod entries;
 pub mod error;
+pub mod export;
 pub mod log;
 pub mod mutation;
 pub mod nodes;

@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 16] = [
+const SECTIONS: [&str; 17] = [
     "version",
     "error",
     "buf",
@@ -33,6 +33,7 @@ const SECTIONS: [&str; 16] = [
     "writes",
     "mutation",
     "query",
+    "export",
     "log",
     "debug",
 ];

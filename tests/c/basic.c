@@ -1,4 +1,7 @@
 /* A session is made, used, closed, listed and opened again. */
+#define _POSIX_C_SOURCE 200809L
+#include <unistd.h>
+
 #include "check.h"
 
 static void entries_along_a_branch(pi_session *session) {
@@ -384,6 +387,39 @@ static void the_whole_session(pi_session *session) {
     pi_usage_rows_free(rows);
 }
 
+/* A file of version 3: a header, and lines that end each with a line feed. */
+static void the_session_as_a_file(pi_session *session) {
+    pi_export_options options;
+    pi_buf *report = DIRTY;
+    char path[64], line[64];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/tmp/pisession-export-%ld.jsonl", (long)getpid());
+    remove(path);
+    OK(pi_session_export(session, path, PI_NUL, NULL, &report, NULL, &error));
+    CHECK(strstr(pi_buf_data(report), "\"losses\":[") != NULL);
+    CHECK(strstr(pi_buf_data(report), "\"kind\":\"value\"") != NULL);
+    pi_buf_free(report);
+    file = fopen(path, "r");
+    CHECK(file != NULL && fgets(line, sizeof line, file) != NULL);
+    CHECK(strncmp(line, "{\"type\":\"session\",\"version\":3,", 30) == 0);
+    fclose(file);
+
+    FAILS(PI_SESSION_EXISTS, pi_session_export(session, path, strlen(path), NULL, &report, NULL, &error));
+    CHECK(report == NULL);
+    pi_export_options_init(&options, sizeof options);
+    CHECK(options.branch == NULL && options.branch_len == PI_NUL && options.overwrite == 0);
+    options.overwrite = 1;
+    OK(pi_session_export(session, path, PI_NUL, &options, NULL, NULL, &error));
+    options.branch = "nobody's";
+    FAILS(PI_UNKNOWN_BRANCH, pi_session_export(session, path, PI_NUL, &options, NULL, NULL, &error));
+    options.branch = "main";
+    OK(pi_session_export(session, path, PI_NUL, &options, &report, NULL, &error));
+    pi_buf_free(report);
+    FAILS(PI_INVALID_ARGUMENT, pi_session_export(session, NULL, 0, &options, &report, NULL, &error));
+    CHECK(report == NULL && remove(path) == 0);
+}
+
 static void listing_and_opening_again(pi_repository *repository) {
     pi_sessions *sessions = NULL;
     pi_session_info info;
@@ -442,6 +478,7 @@ int main(int argc, char **argv) {
     a_cursor_over_the_session(session);
     values_lists_and_names(session);
     the_whole_session(session);
+    the_session_as_a_file(session);
     OK(pi_session_close(session, NULL, &error));
     CHECK(pi_session_free(session) == PI_OK);
     listing_and_opening_again(repository);

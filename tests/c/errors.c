@@ -274,6 +274,8 @@ static void read_only_and_closed(pi_repository *repository, pi_session *session)
     CHECK(seq == 0);
     FAILS(PI_CLOSED, pi_session_dump(session, &buf, NULL, &error));
     CHECK(buf == NULL);
+    FAILS(PI_CLOSED, pi_session_export(session, "never.jsonl", PI_NUL, NULL, &buf, NULL, &error));
+    CHECK(buf == NULL);
     FAILS(PI_CLOSED, pi_branch_tip_id(branch, &buf, NULL, &error));
     FAILS(PI_CLOSED, pi_branch_append_message(branch, "{}", PI_NUL, &buf, NULL, &error));
     FAILS(PI_CLOSED, pi_mutation_begin(session, &mutation, NULL, &error));

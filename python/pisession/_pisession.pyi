@@ -10,6 +10,7 @@ from ._tuples import (
     EntryTuple,
     ListingTuple,
     ListRead,
+    LossTuple,
     MetadataTuple,
     Node,
     PathScan,
@@ -140,6 +141,9 @@ class Session:
         self, sql: str, parameters: list[object], ctx: Context | None
     ) -> tuple[list[str], list[tuple[Any, ...]]]: ...
     def backup_to(self, path: str, ctx: Context | None) -> None: ...
+    def export(
+        self, path: str, branch: str | None, overwrite: bool, ctx: Context | None
+    ) -> tuple[int, int, int, list[LossTuple]]: ...
     def close(self, ctx: Context | None) -> None: ...
 
 @final

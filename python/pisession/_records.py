@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ._errors import Error
-from ._tuples import EntryTuple, StatsTuple, StructureTuple, UsageTuple, WarningTuple
+from ._tuples import (
+    EntryTuple,
+    LossTuple,
+    StatsTuple,
+    StructureTuple,
+    UsageTuple,
+    WarningTuple,
+)
 from ._values import ABSENT, Absent, JsonInput, preview, read_json
 
 # Unions of one each: what stubtest takes for what a type checker makes of them.
@@ -632,6 +639,57 @@ class Import:
     added: bool
     entries: int
     warnings: tuple[FileWarning, ...]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One kind of thing that a session has and a file of version 3 cannot hold.
+
+    Attributes:
+        kind: What it is about, for example "usage_row".
+        count: How many of them.
+        message: What is not in the file, in plain words.
+        name: The namespace, branch or field.
+        address: The address of the first of them, for values and lists.
+        entry_id: The first entry, for what belongs to entries.
+    """
+
+    kind: str
+    count: int
+    message: str
+    name: str | None
+    address: Address | None
+    entry_id: str | None
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.kind})"
+
+
+@dataclass(frozen=True)
+class Export:
+    """What an export did.
+
+    Attributes:
+        path: The file.
+        entries: How many entries of the session are in it.
+        lines: How many lines it has, the header included.
+        bytes: How many bytes it has.
+        losses: What the session has and version 3 cannot hold, by kind and name.
+    """
+
+    path: Path
+    entries: int
+    lines: int
+    bytes: int
+    losses: tuple[Loss, ...]
+
+
+def losses_of(found: list[LossTuple]) -> tuple[Loss, ...]:
+    """Make the records."""
+    return tuple(
+        Loss(kind, count, message, name, Address(*address) if address else None, entry_id)
+        for kind, count, message, name, address, entry_id in found
+    )
 
 
 def file_warnings(found: list[WarningTuple]) -> tuple[FileWarning, ...]:

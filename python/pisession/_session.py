@@ -6,6 +6,7 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -19,6 +20,7 @@ from ._records import (
     BranchInfo,
     Entry,
     EntryType,
+    Export,
     FileWarning,
     Order,
     Rows,
@@ -27,6 +29,7 @@ from ._records import (
 )
 from ._records import entry_of as _entry_of
 from ._records import file_warnings as _file_warnings
+from ._records import losses_of as _losses_of
 from ._records import usage_of as _usage_of
 from ._tuples import EntryQuery
 from ._values import JsonInput, count, optional_count, optional_text, path_text, text
@@ -312,6 +315,36 @@ class Session(Reads):
             SessionExistsError: If there is a file at `path`.
         """
         self._native.backup_to(path_text("path", path), ctx)
+
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        branch: str | None = None,
+        overwrite: bool = False,
+        ctx: Context | None = None,
+    ) -> Export:
+        """Write the session as a session file of version 3, which coding agents open.
+
+        A session that came from such a file gives its lines again, and behind them what came to
+        it since. The file appears whole, and durably, or not at all.
+
+        Args:
+            path: The new file.
+            branch: Only the path to the tip of this branch. Without it all entries are exported,
+                and the file opens at `main`.
+            overwrite: Replace a file that is there.
+            ctx: The authority of this call.
+
+        Raises:
+            SessionExistsError: If there is a file at `path`, without `overwrite`.
+            UnknownBranchError: If there is no branch of that name.
+        """
+        name = optional_text("branch", branch)
+        entries, lines, size, losses = self._native.export(
+            path_text("path", path), name, overwrite, ctx
+        )
+        return Export(Path(path), entries, lines, size, _losses_of(losses))
 
     # The end
 

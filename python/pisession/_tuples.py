@@ -44,3 +44,5 @@ ListingTuple: TypeAlias = tuple[
 ]
 # kind, line, value, offset, length, message, is_damage
 WarningTuple: TypeAlias = tuple[str, int, int, int, int, str, bool]
+# kind, count, message, name, address, entry_id
+LossTuple: TypeAlias = tuple[str, int, str, str | None, tuple[str, str] | None, str | None]

@@ -1,6 +1,6 @@
 //! Session files outside of repositories: opened as they are, copied, imported.
 
-use pisession::{ErrorKind, ImportOptions, LegacyPolicy, OpenFileOptions, Warning};
+use pisession::{ErrorKind, ImportOptions, LegacyPolicy, Loss, OpenFileOptions, Warning};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -20,6 +20,19 @@ pub(crate) fn warnings(warnings: &[Warning]) -> Vec<WarningTuple> {
         (kind.name(), warning.line, warning.value, warning.offset, warning.length, message, kind.is_damage())
     };
     warnings.iter().map(tuple).collect()
+}
+
+/// `kind, count, message, name, address, entry_id`.
+pub(crate) type LossTuple =
+    (&'static str, u64, String, Option<String>, Option<(String, String)>, Option<String>);
+
+pub(crate) fn losses(losses: Vec<Loss>) -> Vec<LossTuple> {
+    let tuple = |loss: Loss| {
+        let message = loss.message();
+        let address = loss.address.map(|address| (address.namespace().to_owned(), address.key().to_owned()));
+        (loss.kind.name(), loss.count, message, loss.name, address, loss.entry_id)
+    };
+    losses.into_iter().map(tuple).collect()
 }
 
 /// Opens the session file at `path`; commits go to a copy in `copy_to`, or are refused.

@@ -1,6 +1,6 @@
 //! Sessions: global durable data, branches, and the way onto the mutation line.
 
-use pisession::{Address, ErrorKind, SqlValue, UsageScan};
+use pisession::{Address, ErrorKind, ExportOptions, ExportScope, SqlValue, UsageScan};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::branch::Branch;
 use crate::context::Context;
 use crate::entries::Entries;
 use crate::error::{self, optional_text, text};
-use crate::files::{self, WarningTuple};
+use crate::files::{self, LossTuple, WarningTuple, losses};
 use crate::json::json_of;
 use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, invalid, order};
@@ -312,6 +312,23 @@ impl Session {
     fn backup_to(&self, py: Python<'_>, path: &Bound<'_, PyString>, ctx: Option<&Context>) -> PyResult<()> {
         let path = error::path(path)?;
         call(py, ctx, |ctx| self.0.backup_to(&path, ctx))
+    }
+
+    /// Number of entries, lines and bytes, and what version 3 cannot hold.
+    fn export(
+        &self,
+        py: Python<'_>,
+        path: &Bound<'_, PyString>,
+        branch: Option<Bound<'_, PyString>>,
+        overwrite: bool,
+        ctx: Option<&Context>,
+    ) -> PyResult<(u64, u64, u64, Vec<LossTuple>)> {
+        let path = error::path(path)?;
+        let branch = optional_text(branch.as_ref(), ErrorKind::InvalidBranch, "a branch name")?;
+        let scope = branch.map_or(ExportScope::Tree, |name| ExportScope::Branch(name.to_owned()));
+        let options = ExportOptions { scope, overwrite };
+        let export = call(py, ctx, |ctx| self.0.export_to(&path, &options, ctx))?;
+        Ok((export.entries, export.lines, export.bytes, losses(export.losses)))
     }
 
     fn close(&self, py: Python<'_>, ctx: Option<&Context>) -> PyResult<()> {

@@ -108,3 +108,34 @@ def test_what_is_no_session_file_is_refused(
 def test_an_opened_file_is_left_open_quietly(whole: Path) -> None:
     with pytest.warns(ResourceWarning, match="unclosed <pisession.Session 'old'>"):
         pisession.open_file(whole)
+
+
+def test_a_session_is_exported_as_the_file_it_came_from(
+    repository: pisession.Repository, whole: Path, tmp_path: Path
+) -> None:
+    imported = pisession.import_file(whole, repository)
+    out = tmp_path / "out.jsonl"
+    with repository.open(imported.session) as session:
+        export = session.export(out)
+        assert out.read_bytes() == whole.read_bytes()
+        assert export == pisession.Export(out, 1, 2, len(HEADER + MESSAGE), ())
+        with pytest.raises(pisession.SessionExistsError) as exists:
+            session.export(str(out))
+        assert exists.value.path == out
+
+        session.set_value("app", "x", 1)
+        branch = session.branch("main")
+        assert branch is not None
+        branch.append_message({"role": "user", "content": "more"})
+        export = session.export(out, overwrite=True)
+        (loss,) = export.losses
+        assert (loss.kind, loss.count, loss.name, loss.entry_id) == ("value", 1, "app", None)
+        assert loss.address == pisession.Address("app", "x")
+        assert str(loss) == "1 value in app (value)"
+        text = out.read_text()
+        assert text.startswith(HEADER + MESSAGE)
+        assert text.count("\n") == export.lines == 3
+        with pytest.raises(pisession.UnknownBranchError):
+            session.export(tmp_path / "no.jsonl", branch="nobody's")
+        assert not (tmp_path / "no.jsonl").exists()
+        assert session.export(tmp_path / "branch.jsonl", branch="main").entries == 2

@@ -8,6 +8,7 @@ mod beside;
 mod commits;
 mod containers;
 mod crashes;
+mod exports;
 mod forks;
 mod legacy;
 mod names;

@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pisession::{
-    Context, Error, ErrorKind, Format, ListOptions, OpenFileOptions, Repository, Session, SessionListing,
-    open_file, open_repository,
+    Context, Error, ErrorKind, Format, ListOptions, OpenMode, OpenOptions, Repository, Session,
+    SessionListing, open_file, open_repository,
 };
 
 use crate::failure::Failure;
@@ -122,7 +122,8 @@ pub(crate) fn file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
     if is_sqlite(path)? {
         return sqlite_file(path, ctx);
     }
-    let session = open_file(path, &OpenFileOptions::default(), ctx)?;
+    let options = OpenOptions { mode: OpenMode::ReadOnly, ..OpenOptions::default() };
+    let session = open_file(path, &options, ctx)?;
     Ok(Opened { format: jsonl(&session), session, modified_at: modified_at(Some(path)), _repository: None })
 }
 

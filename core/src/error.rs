@@ -46,7 +46,7 @@ kinds! {
     Closed = 7,
     /// The session was opened for reading only.
     ReadOnly = 8,
-    /// The session is a file of version 1 to 3, which is never written in place.
+    /// The session is a file of version 1 to 3, and no policy says where a commit of it goes.
     LegacyReadOnly = 9,
     /// This backend cannot do that.
     Unsupported = 10,

@@ -41,6 +41,7 @@
 //! |---|---|
 //! | making, opening, listing, deleting sessions | [`open_repository`], [`Repository`] |
 //! | going on from a point of another session | [`Repository::fork`], [`ForkOptions`] |
+//! | session files by their path, old ones too | [`open_file`], [`LegacyPolicy`], [`import_file`] |
 //! | entries, values, lists, ledger, name, labels | [`Session`], [`SessionReader`] |
 //! | a path through the tree | [`Branch`], [`BranchScan`] |
 //! | read-decide-commit | [`Session::mutate`], [`Mutator`], [`Write`] |
@@ -67,11 +68,11 @@ mod wait;
 
 pub use context::Context;
 pub use error::{Error, ErrorKind, Result};
+pub use legacy::LegacyPolicy;
 pub use legacy::export::{Export, ExportOptions, ExportScope};
 pub use legacy::import::{Import, ImportOptions, ImportProgress, import_file};
 pub use legacy::loss::{Loss, LossKind};
 pub use legacy::report::{Legacy, Origin, Warning, WarningDetails, WarningKind};
-pub use legacy::{LegacyPolicy, OpenFileOptions, open_file};
 pub use model::address as addresses;
 pub use model::entry::{Entry, EntryStructure, EntryType, NewEntry};
 pub use model::id::{Clock, IdGenerator, SystemClock, UuidV7};
@@ -84,6 +85,7 @@ pub use model::write::{CommitResult, Write};
 #[doc(hidden)]
 pub use repository::descriptors::take_lock_descriptors;
 pub use repository::fork::{Fork, ForkOptions, ForkPoint, ForkPosition, ForkScope, ForkSource};
+pub use repository::jsonl::open::open_file;
 pub use repository::{
     CreateOptions, Durability, Format, ListOptions, OpenMode, OpenOptions, Repository, RepositoryOptions,
     SessionListing, SessionRef, open_repository,

@@ -449,7 +449,7 @@ fn a_source_that_is_read_past_damage_forks_what_can_be_read() {
     let path = source.metadata().path.clone().unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replacen("\"sibling\"", "\"sib", 1)).unwrap();
-    let salvage = OpenOptions { mode: OpenMode::ReadOnly, salvage: true };
+    let salvage = OpenOptions { mode: OpenMode::ReadOnly, salvage: true, ..OpenOptions::default() };
     let salvaged = place.repository.open_with("source", &salvage, &ctx).unwrap();
     let fork = place.repository.fork(&salvaged, &tree(), &ctx).unwrap().session;
     assert_eq!(ids(&dump(&fork)), ["root", "child", "leaf", "note", "alone"]);

@@ -1,127 +1,18 @@
-//! Files of versions 1 to 3: read as sessions, copied, imported, never written.
+//! Files of versions 1 to 3 read as sessions, and never written: every row of the tables.
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests, which clippy does not take for tests
 
 mod legacy_support;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
-use legacy_support::sha256;
+use legacy_support::{HEADER, Old, TIME, content, ctx, entries, memory, message, salvage, shape, warnings};
 use pisession::{
-    Address, BranchScan, Clock, Context, CreateOptions, Entry, EntryQuery, EntryType, ErrorKind,
-    ImportOptions, Json, LegacyPolicy, ListRead, OpenFileOptions, Order, Repository, RepositoryOptions,
-    Session, SessionReader, UsageScan, WarningKind, import_file, open_file, open_repository,
+    BranchScan, EntryType, ErrorKind, ImportOptions, OpenOptions, RepositoryOptions, Session, SessionReader,
+    import_file, open_file, open_repository,
 };
 use proptest::prelude::*;
-
-const HEADER: &str =
-    r#"{"type":"session","version":3,"id":"old","timestamp":"2026-03-01T10:00:00.000Z","cwd":"/w"}"#;
-const TIME: i64 = 1_772_359_200_000;
-
-/// A file of these lines, in a folder that lives as long as it.
-struct Old {
-    _folder: tempfile::TempDir,
-    path: PathBuf,
-}
-
-impl Old {
-    fn new(text: impl AsRef<[u8]>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("old.jsonl");
-        std::fs::write(&path, text).unwrap();
-        Self { _folder: folder, path }
-    }
-
-    fn of(lines: &[&str]) -> Self {
-        let lines: Vec<&str> = [HEADER].into_iter().chain(lines.iter().copied()).collect();
-        Self::new(lines.join("\n") + "\n")
-    }
-
-    fn open(&self) -> Session {
-        open_file(&self.path, &OpenFileOptions::default(), &ctx()).unwrap()
-    }
-
-    fn append(&self, text: &str) {
-        let bytes = [std::fs::read(&self.path).unwrap(), text.as_bytes().to_vec()].concat();
-        std::fs::write(&self.path, bytes).unwrap();
-    }
-}
-
-fn ctx() -> Context {
-    Context::background()
-}
-
-fn memory() -> Repository {
-    open_repository("memory:", RepositoryOptions::default()).unwrap()
-}
-
-/// One of each kind of repository there is, each in a folder that lives as long as it.
-fn repositories() -> Vec<(tempfile::TempDir, Repository)> {
-    let kinds = ["memory:", "jsonl:{}/lines", "sqlite:{}/folder", "sqlite:{}/one.sqlite"];
-    let open = |uri: &str| {
-        let folder = tempfile::tempdir().unwrap();
-        let uri = uri.replace("{}", folder.path().to_str().unwrap());
-        let repository = open_repository(&uri, RepositoryOptions::default()).unwrap();
-        (folder, repository)
-    };
-    kinds.into_iter().map(open).collect()
-}
-
-fn salvage() -> ImportOptions {
-    ImportOptions { salvage: true, ..ImportOptions::default() }
-}
-
-/// A message of `id` under `parent`, one second later for each of its `number`.
-fn message(id: &str, parent: Option<&str>, number: i64) -> String {
-    let parent = parent.map_or("null".to_owned(), |parent| format!("\"{parent}\""));
-    format!(
-        r#"{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-03-01T10:{:02}:{:02}.000Z","message":{{"role":"user","content":"text of {id}"}}}}"#,
-        number / 60,
-        number % 60
-    )
-}
-
-fn entries(session: &Session) -> Vec<Entry> {
-    let query = EntryQuery { order: Order::Ascending, ..EntryQuery::default() };
-    session.entries(&query, &ctx()).collect::<Result<_, _>>().unwrap()
-}
-
-/// Old ids of the entries in stored order, each with its parent's: `b2<b1`.
-fn shape(session: &Session) -> Vec<String> {
-    let names: BTreeMap<String, String> = session
-        .legacy()
-        .unwrap()
-        .entries()
-        .map(|(new, origin)| (new, origin.id.unwrap_or(format!("line {}", origin.line))))
-        .collect();
-    entries(session)
-        .iter()
-        .map(|entry| match &entry.parent_id {
-            Some(parent) => format!("{}<{}", names[&entry.id], names[parent]),
-            None => names[&entry.id].clone(),
-        })
-        .collect()
-}
-
-fn warnings(session: &Session) -> Vec<String> {
-    let warnings = &session.legacy().unwrap().warnings;
-    warnings.iter().map(|warning| format!("{}:{}", warning.line, warning.kind)).collect()
-}
-
-/// All that a session holds but lists, usage rows and its own metadata.
-fn content(session: &Session) -> Vec<String> {
-    let mut out: Vec<String> = entries(session).iter().map(|entry| entry.to_json().to_string()).collect();
-    for address in session.value_addresses(None, 10_000, &ctx()).unwrap() {
-        let stored = session.get_value(&address, &ctx()).unwrap().unwrap();
-        out.push(format!("{address} {} {}", stored.seq, stored.value));
-    }
-    out.push(session.stats(&ctx()).unwrap().to_json().to_string());
-    out
-}
 
 #[test]
 fn each_odd_shape_is_read_warned_of_and_refused_in_strict_reading() {
@@ -158,7 +49,7 @@ fn each_odd_shape_is_read_warned_of_and_refused_in_strict_reading() {
         let session = old.open();
         assert_eq!(warnings(&session), expected_warnings, "{name}");
         assert_eq!(shape(&session), expected_shape, "{name}");
-        let strict = OpenFileOptions { strict: true, ..OpenFileOptions::default() };
+        let strict = OpenOptions { strict: true, ..OpenOptions::default() };
         let error = open_file(&old.path, &strict, &ctx()).unwrap_err();
         let warning = &session.legacy().unwrap().warnings[0];
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}");
@@ -285,30 +176,6 @@ fn leaf_records_move_the_tip_to_their_target_and_nowhere_else() {
 }
 
 #[test]
-fn usage_is_summed_leniently_and_stays_a_number() {
-    let usage = |usage: &str| {
-        format!(
-            r#"{{"type":"usage","id":"u","parentId":null,"timestamp":"2026-03-01T10:00:01Z","usage":{usage}}}"#
-        )
-    };
-    let cases = [
-        (r#"{"input":1,"cost":{"total":0.5}}"#, 1.0, 0.5),
-        (r#"{"input":"1","cost":7}"#, 0.0, 0.0),
-        (r#"{"input":1,"input":2,"cost":{"total":1},"cost":{}}"#, 2.0, 0.0),
-        (r#"{"input":1e999}"#, f64::MAX, 0.0),
-        ("null", 0.0, 0.0),
-    ];
-    for (text, input, total) in cases {
-        let old = Old::of(&[&usage(text)]);
-        let stats = old.open().stats(&ctx()).unwrap();
-        assert_eq!((stats.usage.input, stats.usage.cost.total), (input, total), "{text}");
-        let repository = memory();
-        import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
-        assert_eq!(repository.open("old", &ctx()).unwrap().stats(&ctx()).unwrap(), stats, "{text}");
-    }
-}
-
-#[test]
 fn ids_are_the_same_at_every_open_and_carry_the_time() {
     let old = Old::of(&[&message("b1", None, 1), &message("b2", Some("b1"), 2)]);
     let first: Vec<String> = entries(&old.open()).into_iter().map(|entry| entry.id).collect();
@@ -320,20 +187,6 @@ fn ids_are_the_same_at_every_open_and_carry_the_time() {
     let other = HEADER.replace("\"old\"", "\"other\"");
     let other = Old::new(format!("{other}\n{}\n", message("b1", None, 1)));
     assert_ne!(entries(&other.open())[0].id, first[0]);
-}
-
-#[test]
-fn commits_are_refused_and_the_file_stays_as_it_is() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let before = (sha256(std::fs::read(&old.path).unwrap()), std::fs::metadata(&old.path).unwrap().mtime());
-    let session = old.open();
-    let error = session.set_name(Some("name"), &ctx()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::LegacyReadOnly);
-    assert!(error.hint().unwrap().contains("copy") && error.hint().unwrap().contains("import"), "{error}");
-    session.close(&ctx()).unwrap();
-    assert_eq!(session.stats(&ctx()).unwrap_err().kind(), ErrorKind::Closed);
-    let after = (sha256(std::fs::read(&old.path).unwrap()), std::fs::metadata(&old.path).unwrap().mtime());
-    assert_eq!(before, after);
 }
 
 #[test]
@@ -374,15 +227,15 @@ fn other_files_are_refused_by_name() {
     ];
     for (text, kind, word) in cases {
         let old = Old::new(text);
-        let error = open_file(&old.path, &OpenFileOptions::default(), &ctx()).unwrap_err();
+        let error = open_file(&old.path, &OpenOptions::default(), &ctx()).unwrap_err();
         assert_eq!(error.kind(), kind, "{text}: {error}");
         assert!(error.message().contains(word), "{text}: {error}");
         assert_eq!(error.path(), Some(old.path.as_path()));
     }
     let folder = tempfile::tempdir().unwrap();
-    let error = open_file(folder.path(), &OpenFileOptions::default(), &ctx()).unwrap_err();
+    let error = open_file(folder.path(), &OpenOptions::default(), &ctx()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotASession);
-    let error = open_file(folder.path().join("no"), &OpenFileOptions::default(), &ctx()).unwrap_err();
+    let error = open_file(folder.path().join("no"), &OpenOptions::default(), &ctx()).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::Io, Some(2)));
 }
 
@@ -390,7 +243,7 @@ fn other_files_are_refused_by_name() {
 fn eight_unknown_objects_may_stand_before_the_header_and_nine_may_not() {
     let file = |count: usize| Old::new("{\"a\":1}\n".repeat(count) + HEADER + "\n");
     assert_eq!(warnings(&file(8).open()), ["1:preamble"]);
-    let error = open_file(&file(9).path, &OpenFileOptions::default(), &ctx()).unwrap_err();
+    let error = open_file(&file(9).path, &OpenOptions::default(), &ctx()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotASession);
 }
 
@@ -413,7 +266,7 @@ fn parents_are_found_by_path_or_their_path_is_kept() {
     ];
     for (fields, id, path) in cases {
         let child = write("child", fields);
-        let session = open_file(child, &OpenFileOptions::default(), &ctx()).unwrap();
+        let session = open_file(child, &OpenOptions::default(), &ctx()).unwrap();
         let metadata = session.metadata();
         assert_eq!(metadata.parent_session_id.as_deref(), id, "{fields}");
         assert_eq!(metadata.legacy_parent_session_path.as_deref(), path, "{fields}");
@@ -432,312 +285,17 @@ fn unreadable_header_time_is_the_first_entrys_or_the_files() {
 }
 
 #[test]
-fn a_copy_is_a_new_session_that_can_be_written() {
-    for (_folder, repository) in repositories() {
-        copies(&repository);
-    }
-}
-
-fn copies(repository: &Repository) {
-    let label = r#"{"type":"label","id":"c1","parentId":"b2","timestamp":"2026-03-01T10:00:03.000Z","targetId":"b1","label":"start"}"#;
-    let old = Old::of(&[&message("b1", None, 1), &message("b2", Some("b1"), 2), label]);
-    let bytes = std::fs::read(&old.path).unwrap();
-    let options = OpenFileOptions { legacy: LegacyPolicy::Copy(repository.clone()), ..Default::default() };
-    let copy = open_file(&old.path, &options, &ctx()).unwrap();
-    assert_ne!(copy.id(), "old");
-    assert_eq!(copy.metadata().parent_session_id.as_deref(), Some("old"));
-    assert_eq!(copy.metadata().cwd.as_deref(), Some("/w"));
-    assert_eq!(content(&copy), content(&old.open()));
-    assert_eq!(copy.legacy().unwrap().ids().count(), 2);
-    let rows = copy.scan_usage(&UsageScan::default(), &ctx()).unwrap();
-    assert_eq!((rows.len(), rows[0].adjustment()), (1, true));
-    assert_eq!(rows[0].details(), Some(r#"{"source":"v3-import"}"#));
-    let main = copy.branch("main", &ctx()).unwrap().unwrap();
-    main.append_message(&Json::parse(r#"{"role":"user","content":"on"}"#).unwrap(), &ctx()).unwrap();
-    assert_eq!(main.find_entries(&BranchScan::default(), &ctx()).unwrap().len(), 3);
-    assert_eq!(std::fs::read(&old.path).unwrap(), bytes);
-    let again = open_file(&old.path, &options, &ctx()).unwrap();
-    assert_ne!(again.id(), copy.id());
-}
-
-#[test]
-fn importing_twice_adds_nothing() {
-    for (_folder, repository) in repositories() {
-        imports_once(&repository);
-    }
-}
-
-#[test]
-fn a_file_is_not_imported_into_the_folder_it_lies_in_under_its_own_id() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let folder = old.path.parent().unwrap();
-    let before = std::fs::read(&old.path).unwrap();
-    let repository =
-        open_repository(&format!("jsonl:{}", folder.display()), RepositoryOptions::default()).unwrap();
-    let error = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::SessionExists, "{error}");
-    assert_eq!(std::fs::read(&old.path).unwrap(), before);
-    let options = ImportOptions { id: Some("other".to_owned()), ..ImportOptions::default() };
-    assert!(import_file(&old.path, &repository, &options, &ctx()).unwrap().added);
-    // Both are listed, the old one with the version it has.
-    let listed = repository.list(&Default::default(), &ctx()).unwrap();
-    let formats: Vec<String> = listed.iter().map(|listing| listing.format.to_string()).collect();
-    assert!(
-        formats.contains(&"jsonl-3".to_owned()) && formats.contains(&"jsonl-4".to_owned()),
-        "{formats:?}"
-    );
-}
-
-#[test]
 fn a_listing_and_an_open_agree_on_when_a_session_was_made() {
     let header = r#"{"type":"session","version":3,"id":"old","timestamp":"some day","cwd":"/w"}"#;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.jsonl");
     std::fs::write(&path, format!("{header}\n{}\n", message("b1", None, 1))).unwrap();
-    let opened = open_file(&path, &OpenFileOptions::default(), &ctx()).unwrap();
+    let opened = open_file(&path, &OpenOptions::default(), &ctx()).unwrap();
     let uri = format!("jsonl:{}", folder.path().display());
     let repository = open_repository(&uri, RepositoryOptions::default()).unwrap();
     let listed = repository.list(&Default::default(), &ctx()).unwrap();
     assert_eq!(listed[0].metadata.as_ref().unwrap(), opened.metadata());
     assert!(opened.metadata().created_at > 0);
-}
-
-fn imports_once(repository: &Repository) {
-    let usage = r#"{"type":"usage","id":"u1","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z","usage":{"input":5,"cost":{"total":0.25}}}"#;
-    let old = Old::of(&[&message("b1", None, 1), usage]);
-    let first = import_file(&old.path, repository, &ImportOptions::default(), &ctx()).unwrap();
-    assert_eq!((first.session_id(), first.added, first.entries), ("old", true, 1));
-    assert_eq!(first.session.created_at, TIME);
-    let session = repository.open("old", &ctx()).unwrap();
-    assert_eq!(content(&session), content(&old.open()));
-    session.set_name(Some("renamed"), &ctx()).unwrap();
-    let stats = session.stats(&ctx()).unwrap();
-    assert_eq!((stats.usage.input, stats.usage.cost.total), (5.0, 0.25));
-    session.close(&ctx()).unwrap();
-    let again = import_file(&old.path, repository, &ImportOptions::default(), &ctx()).unwrap();
-    assert_eq!((again.session_id(), again.added, again.entries), ("old", false, 1));
-    let session = repository.open("old", &ctx()).unwrap();
-    assert_eq!(session.stats(&ctx()).unwrap(), stats);
-    assert_eq!(session.name(&ctx()).unwrap().as_deref(), Some("renamed"));
-    assert_eq!(repository.list(&Default::default(), &ctx()).unwrap().len(), 1);
-}
-
-#[test]
-fn an_older_state_of_an_imported_file_adds_nothing_and_a_newer_or_other_one_is_refused() {
-    let model = r#"{"type":"model_change","id":"a1","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z","provider":"p","modelId":"m"}"#;
-    let (b1, b2, b3) = (message("b1", None, 1), message("b2", Some("a1"), 3), message("b3", Some("b2"), 4));
-    let lines = [b1.as_str(), model, &b2, &b3];
-    let repository = memory();
-    let import = |old: &Old, id: Option<&str>| {
-        let options = ImportOptions { id: id.map(str::to_owned), ..ImportOptions::default() };
-        import_file(&old.path, &repository, &options, &ctx())
-    };
-    assert!(import(&Old::of(&lines[..3]), None).unwrap().added);
-    for older in 0..=3 {
-        assert!(!import(&Old::of(&lines[..older]), None).unwrap().added, "{older} lines");
-    }
-    let other_text = b1.replace("text", "TEXT");
-    let other_model = model.replace("\"m\"", "\"n\"");
-    for (name, other) in [
-        ("newer", Old::of(&lines)),
-        ("other entry", Old::of(&[&other_text])),
-        ("other dropped line", Old::of(&[&b1, &other_model])),
-    ] {
-        let error = import(&other, None).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::SessionExists, "{name}");
-        assert!(error.hint().unwrap().contains("another id"), "{name}: {error}");
-    }
-    let newer = import(&Old::of(&lines), Some("newer")).unwrap();
-    assert_eq!((newer.session_id(), newer.added, newer.entries), ("newer", true, 3));
-    assert_eq!(newer.session.parent_session_id, None);
-}
-
-#[test]
-fn a_session_that_no_import_made_is_left_alone() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let create = |cwd: &str| CreateOptions {
-        id: Some("old".into()),
-        cwd: Some(cwd.into()),
-        created_at: Some(TIME),
-        ..CreateOptions::default()
-    };
-    for (cwd, name) in [("/elsewhere", None), ("/w", Some("mine"))] {
-        let repository = memory();
-        let session = repository.create(&create(cwd), &ctx()).unwrap();
-        if name.is_some() {
-            session.set_name(name, &ctx()).unwrap();
-        }
-        session.close(&ctx()).unwrap();
-        let error = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::SessionExists, "{cwd}");
-    }
-    // What an import leaves that died right after it made the session.
-    let repository = memory();
-    repository.create(&create("/w"), &ctx()).unwrap().close(&ctx()).unwrap();
-    assert!(import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap().added);
-}
-
-/// Dies in a chosen commit: the clock is asked once in each.
-#[derive(Debug)]
-struct DeadlyClock {
-    left: AtomicU64,
-}
-
-impl Clock for DeadlyClock {
-    fn now(&self) -> i64 {
-        assert_ne!(self.left.fetch_sub(1, Ordering::SeqCst), 0, "dies here");
-        1
-    }
-}
-
-#[test]
-fn an_import_that_was_cut_off_is_completed_by_the_next_one() {
-    // More than one commit takes.
-    let large = |id: &str, parent: Option<&str>, number| {
-        message(id, parent, number).replace("text of", &"x".repeat(12 << 20))
-    };
-    let lines = [large("b1", None, 1), large("b2", Some("b1"), 2), large("b3", Some("b2"), 3)];
-    let small = message("b4", Some("b3"), 4);
-    let old = Old::of(&[&lines[0], &lines[1], &lines[2], &small]);
-    let clock = Arc::new(DeadlyClock { left: AtomicU64::new(1) });
-    let options = RepositoryOptions { clock: Arc::clone(&clock) as _, ..RepositoryOptions::default() };
-    let repository = open_repository("memory:", options).unwrap();
-    let import = || import_file(&old.path, &repository, &ImportOptions::default(), &ctx());
-    assert!(catch_unwind(AssertUnwindSafe(import)).is_err());
-    let left = repository.open_read_only("old", &ctx()).unwrap();
-    assert_eq!(left.next_seq(&ctx()).unwrap(), 4, "the first commit stayed");
-    assert!(left.branches(&ctx()).unwrap().is_empty(), "no branch shows half a session");
-    clock.left.store(100, Ordering::SeqCst);
-    let done = import().unwrap();
-    assert!(done.added);
-    assert_eq!(content(&repository.open("old", &ctx()).unwrap()), content(&old.open()));
-    assert!(!import().unwrap().added);
-}
-
-#[test]
-fn an_import_that_fails_leaves_nothing() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let options = RepositoryOptions { max_payload: 10, ..RepositoryOptions::default() };
-    let repository = open_repository("memory:", options).unwrap();
-    let error = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TooLarge);
-    assert!(repository.list(&Default::default(), &ctx()).unwrap().is_empty());
-    let options = OpenFileOptions { legacy: LegacyPolicy::Copy(repository.clone()), ..Default::default() };
-    assert_eq!(open_file(&old.path, &options, &ctx()).unwrap_err().kind(), ErrorKind::TooLarge);
-    assert!(repository.list(&Default::default(), &ctx()).unwrap().is_empty());
-}
-
-#[test]
-fn writing_from_a_damaged_file_must_be_asked_for() {
-    let old = Old::of(&["{bad", &message("b1", None, 1)]);
-    let repository = memory();
-    let refused = import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
-    assert_eq!((refused.kind(), refused.line()), (ErrorKind::Corrupt, Some(2)));
-    assert!(refused.hint().unwrap().contains("salvage"));
-    let copy = OpenFileOptions { legacy: LegacyPolicy::Copy(repository.clone()), ..Default::default() };
-    assert_eq!(open_file(&old.path, &copy, &ctx()).unwrap_err().kind(), ErrorKind::Corrupt);
-    assert!(repository.list(&Default::default(), &ctx()).unwrap().is_empty());
-    let imported = import_file(&old.path, &repository, &salvage(), &ctx()).unwrap();
-    assert_eq!((imported.added, imported.warnings().len()), (true, 1));
-    let copy = OpenFileOptions { salvage: true, ..copy };
-    assert_eq!(entries(&open_file(&old.path, &copy, &ctx()).unwrap()).len(), 1);
-}
-
-#[test]
-fn newer_versions_are_read_and_never_written() {
-    let header = HEADER.replace("\"version\":3", "\"version\":4");
-    let old = Old::new(format!("{header}\n{}\n", message("b1", None, 1)));
-    assert_eq!(warnings(&old.open()), ["1:newer_version"]);
-    let repository = memory();
-    let error = import_file(&old.path, &repository, &salvage(), &ctx()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
-    let copy =
-        OpenFileOptions { salvage: true, strict: false, legacy: LegacyPolicy::Copy(repository.clone()) };
-    assert_eq!(open_file(&old.path, &copy, &ctx()).unwrap_err().kind(), ErrorKind::UnsupportedVersion);
-    assert!(repository.list(&Default::default(), &ctx()).unwrap().is_empty());
-}
-
-#[test]
-fn pending_assistant_messages_are_taken_as_they_are() {
-    let line = message("b1", None, 1)
-        .replace("\"role\":\"user\"", "\"role\":\"assistant\",\"stopReason\":\"pending\"");
-    let old = Old::of(&[&line]);
-    let session = old.open();
-    assert_eq!(session.legacy().unwrap().warnings[0].kind, WarningKind::PendingAssistant);
-    for (_folder, repository) in repositories() {
-        import_file(&old.path, &repository, &ImportOptions::default(), &ctx()).unwrap();
-        assert_eq!(content(&repository.open("old", &ctx()).unwrap()), content(&session));
-    }
-}
-
-#[test]
-fn the_list_keeps_what_entries_cannot_print_again() {
-    let model = r#"{"type":"model_change","id":"a1","parentId":null,"timestamp":"2026-03-01T10:00:00.000Z","provider":"p","modelId":"m"}"#;
-    let custom = r#"{"type":"custom","customType":"t","data":{"x":1.0},"id":"b2","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z"}"#;
-    let spaced = message("b3", Some("b2"), 3).replacen("{\"type\"", "{ \"type\"", 1);
-    let note = r#"{"type":"custom_message","customType":"n","content":"c","display":true,"details":{"k":1},"id":"b4","parentId":"b3","timestamp":"2026-03-01T10:00:04.000Z"}"#;
-    let compaction = r#"{"type":"compaction","id":"b5","parentId":"b4","timestamp":"2026-03-01T10:00:05.000Z","summary":"s","firstKeptEntryId":"b3","tokensBefore":10,"fromHook":false}"#;
-    let edit = r#"{"type":"context_edit","id":"b6","parentId":"b5","timestamp":"2026-03-01T10:00:06.000Z","targetId":"b1","replacement":null}"#;
-    let unknown =
-        r#"{"type":"other","id":"b7","parentId":"b6","timestamp":"2026-03-01T10:00:07.000Z","z":[]}"#;
-    let (b1, b8) = (message("b1", Some("a1"), 1), message("b8", Some("b7"), 8));
-    let mut text = [HEADER, model, &b1, custom, &spaced, note, compaction, edit, unknown, &b8, ""]
-        .join("\n")
-        .into_bytes();
-    text.extend(b"\n\xff\n");
-    let old = Old::new(&text);
-    let repository = memory();
-    import_file(&old.path, &repository, &salvage(), &ctx()).unwrap();
-    let session = repository.open("old", &ctx()).unwrap();
-    let list = Address::new("pisession.legacy", "").unwrap();
-    let elements: Vec<serde_json::Value> = session
-        .read_list(&list, &ListRead::default(), &ctx())
-        .unwrap()
-        .iter()
-        .map(|element| element.value.read().unwrap())
-        .collect();
-    let ids: BTreeMap<String, String> =
-        old.open().legacy().unwrap().ids().map(|(old, new)| (old.to_owned(), new)).collect();
-    let pairs: Vec<_> = ids.iter().collect();
-    let expected = [
-        serde_json::json!({"line": 1, "text": HEADER}),
-        serde_json::json!({"line": 2, "text": model}),
-        // Its parent gave no entry.
-        serde_json::json!({"line": 3, "text": b1}),
-        serde_json::json!({"line": 5, "text": spaced}),
-        serde_json::json!({"line": 11, "text": ""}),
-        serde_json::json!({"line": 12, "bytes": "/w=="}),
-        serde_json::json!({"ids": pairs, "kept": {ids["b5"].as_str(): "b3"}}),
-        serde_json::json!({"source": {"bytes": text.len(), "sha256": sha256(&text)}}),
-    ];
-    assert_eq!(elements, expected);
-}
-
-#[test]
-fn progress_rises_to_all_bytes() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let calls = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let seen = Arc::clone(&calls);
-    let options = ImportOptions {
-        progress: Some(Arc::new(move |done, all| seen.lock().unwrap().push((done, all)))),
-        ..ImportOptions::default()
-    };
-    import_file(&old.path, &memory(), &options, &ctx()).unwrap();
-    let calls = calls.lock().unwrap();
-    assert!(calls.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{calls:?}");
-    let size = std::fs::metadata(&old.path).unwrap().len();
-    assert_eq!(calls.last(), Some(&(3 * size, 3 * size)));
-}
-
-#[test]
-fn a_cancelled_import_stops_and_leaves_nothing() {
-    let old = Old::of(&[&message("b1", None, 1)]);
-    let cancelled = Context::new();
-    cancelled.cancel();
-    let repository = memory();
-    let error = import_file(&old.path, &repository, &ImportOptions::default(), &cancelled).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Cancelled);
-    assert!(repository.list(&Default::default(), &ctx()).unwrap().is_empty());
 }
 
 /// A chain of `count` messages, the last compaction keeping all of them.
@@ -759,7 +317,7 @@ fn a_chain_of_200_000_entries_needs_no_deep_stack() {
     let path = folder.path().join("chain.jsonl");
     chain(&path, 200_000);
     let walk = move || {
-        let session = open_file(&path, &OpenFileOptions::default(), &ctx()).unwrap();
+        let session = open_file(&path, &OpenOptions::default(), &ctx()).unwrap();
         let tip = session.branches(&ctx()).unwrap()[0].tip_id.clone().unwrap();
         let compaction = session.get_entry(&tip, &ctx()).unwrap().unwrap();
         let tail: Vec<serde_json::Value> =
@@ -834,9 +392,9 @@ proptest! {
             }
         }
         let old = Old::new(&bytes);
-        if let Ok(session) = open_file(&old.path, &OpenFileOptions::default(), &ctx()) {
+        if let Ok(session) = open_file(&old.path, &OpenOptions::default(), &ctx()) {
             let found = content(&session);
-            let strict = OpenFileOptions { strict: true, ..OpenFileOptions::default() };
+            let strict = OpenOptions { strict: true, ..OpenOptions::default() };
             let damaged = session.legacy().unwrap().is_damaged();
             prop_assert_eq!(open_file(&old.path, &strict, &ctx()).is_err(), damaged);
             if session.legacy().unwrap().version <= 3 {

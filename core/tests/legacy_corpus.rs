@@ -6,11 +6,11 @@ mod legacy_support;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use legacy_support::{sha256, shared};
+use legacy_support::{read_only, sha256, shared};
 use pisession::{
-    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, ImportOptions, Json, LegacyPolicy,
-    OpenFileOptions, Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, import_file,
-    open_file, open_repository,
+    Branch, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, ImportOptions, Json, OpenOptions,
+    Order, Origin, PathOrder, Session, SessionReader, Warning, WarningDetails, import_file, open_file,
+    open_repository,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -55,7 +55,7 @@ fn same(found: &Value, expected: &Value) -> bool {
 
 fn look_at(path: &Path) -> BTreeMap<&'static str, Value> {
     let ctx = Context::background();
-    let session = match open_file(path, &OpenFileOptions::default(), &ctx) {
+    let session = match open_file(path, &read_only(), &ctx) {
         Ok(session) if session.legacy().is_none() => {
             return BTreeMap::from([("recognised", json!("format4"))]);
         }
@@ -69,7 +69,7 @@ fn look_at(path: &Path) -> BTreeMap<&'static str, Value> {
         }
     };
     let mut found = report(path, &session);
-    let strict = OpenFileOptions { strict: true, legacy: LegacyPolicy::ReadOnly, salvage: false };
+    let strict = OpenOptions { strict: true, ..read_only() };
     found.insert(
         "strict",
         match open_file(path, &strict, &ctx) {
@@ -384,7 +384,7 @@ fn every_file_that_opens_is_imported_as_it_reads_and_only_once() {
     let mut imported = 0;
     for entry in std::fs::read_dir(&corpus).unwrap() {
         let path = entry.unwrap().path();
-        let opened = open_file(&path, &OpenFileOptions::default(), &ctx);
+        let opened = open_file(&path, &read_only(), &ctx);
         let Some(session) =
             opened.ok().filter(|session| session.legacy().is_some_and(|legacy| legacy.version <= 3))
         else {

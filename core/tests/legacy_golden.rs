@@ -9,10 +9,9 @@ mod legacy_support;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use legacy_support::shared;
+use legacy_support::{read_only, shared};
 use pisession::{
-    Address, BranchScan, Context, EntryQuery, ErrorKind, OpenFileOptions, Order, PathOrder, Session,
-    SessionReader, open_file,
+    Address, BranchScan, Context, EntryQuery, ErrorKind, Order, PathOrder, Session, SessionReader, open_file,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +37,7 @@ fn golden_files_give_the_dumps_of_the_reference() {
             // Role hookMessage is of versions 1 and 2: in version 3 it is left alone, as in the reference.
             assert!(expected.to_string().contains("hookMessage"));
         }
-        let session = open_file(&path, &OpenFileOptions::default(), &Context::background()).unwrap();
+        let session = open_file(&path, &read_only(), &Context::background()).unwrap();
         let mut found = dump(&session);
         number_ids(&mut expected);
         number_ids(&mut found);
@@ -51,12 +50,9 @@ fn golden_files_give_the_dumps_of_the_reference() {
 #[test]
 fn whole_last_line_without_a_line_end_is_kept() {
     let Some(golden) = shared("golden/v3") else { return };
-    let session = open_file(
-        golden.join("13-torn-only-newline-missing.jsonl"),
-        &OpenFileOptions::default(),
-        &Context::background(),
-    )
-    .unwrap();
+    let session =
+        open_file(golden.join("13-torn-only-newline-missing.jsonl"), &read_only(), &Context::background())
+            .unwrap();
     let dump = dump(&session);
     assert_eq!(dump["entries"].as_array().unwrap().len(), 2);
     assert_eq!(dump["branches"]["main"], dump["entries"][1]["id"]);
@@ -67,7 +63,7 @@ fn whole_last_line_without_a_line_end_is_kept() {
 fn model_change_without_fields_gives_no_configuration() {
     let Some(golden) = shared("golden/v3") else { return };
     let path = golden.join("20-model-change-without-fields.jsonl");
-    let session = open_file(path, &OpenFileOptions::default(), &Context::background()).unwrap();
+    let session = open_file(path, &read_only(), &Context::background()).unwrap();
     let dump = dump(&session);
     assert_eq!(dump["values"].as_array().unwrap().len(), 1, "{dump}");
     assert_eq!(dump["nextSeq"], json!(3));
@@ -78,7 +74,7 @@ fn files_without_a_header_are_refused_and_all_others_open() {
     let Some(golden) = shared("golden/v3") else { return };
     for (number, name) in inputs(&golden).into_iter().filter(|(number, _)| *number >= 50) {
         let (folder, path) = input(&golden, &name);
-        let opened = open_file(&path, &OpenFileOptions::default(), &Context::background());
+        let opened = open_file(&path, &read_only(), &Context::background());
         if REFUSED.contains(&number) {
             assert_eq!(opened.unwrap_err().kind(), ErrorKind::NotASession, "{name}");
         } else {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use pisession::{
     Address, BranchScan, CheckOptions, EntryQuery, Error, ErrorKind, FileCheck, Finding, FindingKind, Format,
-    Json, LegacyPolicy, ListOptions, ListRead, OpenFileOptions, Order, PathOrder, Repository, Session,
+    Json, LegacyPolicy, ListOptions, ListRead, OpenOptions, Order, PathOrder, Repository, Session,
     SessionReader, UsageScan, Write, open_file, open_repository,
 };
 use serde_json::Value;
@@ -303,25 +303,25 @@ fn a_file_of_one_session_opens_by_its_path_also_where_nothing_can_be_written() {
     container.close();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
-    let session = open_file(&path, &OpenFileOptions::default(), &ctx).unwrap();
+    let session = open_file(&path, &OpenOptions::default(), &ctx).unwrap();
     assert_eq!((session.id(), session.stats(&ctx).unwrap().message_count), ("one", 4));
     assert_eq!(session.set_name(None, &ctx).unwrap_err().kind(), ErrorKind::ReadOnly);
     session.close(&ctx).unwrap();
     assert_eq!(session.stats(&ctx).unwrap_err().kind(), ErrorKind::Closed);
     let memory = open_repository("memory:", Default::default()).unwrap();
-    let copy = OpenFileOptions { legacy: LegacyPolicy::Copy(memory), ..OpenFileOptions::default() };
+    let copy = OpenOptions { legacy: LegacyPolicy::CopyTo(memory), ..OpenOptions::default() };
     assert_eq!(open_file(&path, &copy, &ctx).unwrap_err().kind(), ErrorKind::Unsupported);
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 
     let many = folder.path().join("many.sqlite");
     filled(&many);
-    let error = open_file(&many, &OpenFileOptions::default(), &ctx).unwrap_err();
+    let error = open_file(&many, &OpenOptions::default(), &ctx).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AmbiguousSession, "{error}");
     let none = folder.path().join("none.sqlite");
     Container::create(&none).close();
     assert_eq!(
-        open_file(&none, &OpenFileOptions::default(), &ctx).unwrap_err().kind(),
+        open_file(&none, &OpenOptions::default(), &ctx).unwrap_err().kind(),
         ErrorKind::UnknownSession
     );
     assert!(repository(&none).list(&ListOptions::default(), &ctx).unwrap().is_empty());

@@ -1,6 +1,6 @@
 //! Session files outside of repositories: opened as they are, copied, imported.
 
-use pisession::{ErrorKind, ImportOptions, LegacyPolicy, Loss, OpenFileOptions, Warning};
+use pisession::{ErrorKind, ImportOptions, LegacyPolicy, Loss, OpenOptions, Warning};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -47,8 +47,8 @@ pub(crate) fn open_file(
 ) -> PyResult<Session> {
     let path = path_of(path)?;
     let legacy =
-        copy_to.map_or(LegacyPolicy::ReadOnly, |copy_to| LegacyPolicy::Copy(copy_to.inner().clone()));
-    let options = OpenFileOptions { strict, salvage, legacy };
+        copy_to.map_or(LegacyPolicy::ReadOnly, |copy_to| LegacyPolicy::CopyTo(copy_to.inner().clone()));
+    let options = OpenOptions { strict, salvage, legacy, ..OpenOptions::default() };
     Ok(Session::new(call(py, ctx, |ctx| pisession::open_file(&path, &options, ctx))?))
 }
 

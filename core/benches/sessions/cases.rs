@@ -302,8 +302,7 @@ fn open_legacy(size: u64) -> Result<Took, Failure> {
     let path = legacy_file(size)?;
     raw::warm(&path)?;
     let start = Instant::now();
-    let session =
-        pisession::open_file(&path, &pisession::OpenFileOptions::default(), &Context::background())?;
+    let session = pisession::open_file(&path, &pisession::OpenOptions::default(), &Context::background())?;
     let took = start.elapsed();
     if session.stats(&Context::background())?.message_count != size {
         return Err("not every message was read".into());

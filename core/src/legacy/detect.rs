@@ -244,13 +244,23 @@ fn beginning(path: &Path) -> Result<Beginning> {
     Err(detector.nothing_found())
 }
 
-/// Whether the file at `path` is a session of format 4.
-pub(super) fn is_format4(path: &Path) -> bool {
-    matches!(beginning(path), Ok(Beginning::Format4(_)))
+/// What the beginning of a session file tells.
+pub(crate) struct Told {
+    /// The session's id; empty where a file of format 4 has none.
+    pub(crate) id: String,
+    pub(crate) is_format4: bool,
+}
+
+/// What the beginning of the file at `path` tells, of whatever version. Its header may stand too far behind.
+pub(crate) fn tell(path: &Path) -> Result<Told> {
+    Ok(match beginning(path).map_err(|error| error.with_path(path))? {
+        Beginning::Old(header) => Told { id: header.id, is_format4: false },
+        Beginning::Format4(id) => Told { id, is_format4: true },
+    })
 }
 
 /// Whether the file at `path` is a SQLite database.
-pub(super) fn is_sqlite(path: &Path) -> bool {
+pub(crate) fn is_sqlite(path: &Path) -> bool {
     let begins_so = || -> std::io::Result<bool> {
         // Looked at first: opening a pipe would wait for its writer.
         if !std::fs::metadata(path)?.is_file() {
@@ -275,10 +285,7 @@ pub(super) fn header_of(path: &Path) -> Result<Header> {
 /// The id of the session in the file at `path`, of whatever version; none if it is no session file, or its
 /// header stands too far behind.
 pub(super) fn session_id(path: &Path) -> Option<String> {
-    match beginning(path).ok()? {
-        Beginning::Old(header) => Some(header.id),
-        Beginning::Format4(id) => Some(id).filter(|id| !id.is_empty()),
-    }
+    tell(path).ok().map(|told| told.id).filter(|id| !id.is_empty())
 }
 
 /// Where a path in the header of the file at `path` leads.

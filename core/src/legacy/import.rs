@@ -17,7 +17,7 @@ use crate::legacy::report::Warning;
 use crate::legacy::same::{Comparison, SourceRecord};
 use crate::legacy::scan::Progress;
 use crate::legacy::writes::{Part, Source};
-use crate::legacy::{Legacy, read};
+use crate::legacy::{Legacy, read_whole};
 use crate::model::write::Write;
 use crate::repository::{CreateOptions, Repository};
 use crate::session::Session;
@@ -112,7 +112,7 @@ pub fn import_file(
             progress(done, 3 * size);
         }
     };
-    let file = read(path.as_ref(), options.strict, true, &report, ctx)?;
+    let file = read_whole(path.as_ref(), options.strict, &report, ctx)?;
     file.check_may_be_written(options.salvage)?;
     let report = |done: u64| report(file.storage.size() + done);
     let source = Source::new(&file);
@@ -126,7 +126,7 @@ pub fn import_file(
     let (session, added) = match repository.create(&create, ctx) {
         Ok(session) => match write(&source, &session, 0, &report, ctx) {
             Ok(()) => (session, true),
-            Err(error) => return Err(give_up(error, &session, repository)),
+            Err(error) => return Err(give_up(error, &session, &|ctx| repository.delete(session.id(), ctx))),
         },
         Err(error) if error.kind() == ErrorKind::SessionExists => {
             let id = create.id.clone().unwrap_or_default();
@@ -162,9 +162,12 @@ fn add_to(
         .with_hint("import the file under another id")
     };
     let session = repository.open_read_only(id, ctx)?;
-    // An old file in a folder of JSON lines, perhaps this one itself: nothing is written to it.
+    // An old file in a folder of JSON lines, perhaps this one itself: importing writes nothing to it.
     if session.legacy().is_some() {
-        return Err(other());
+        return Err(other().with_hint(
+            "that session is an old file in the repository: open it with the legacy policy `upgrade`, or import \
+             under another id",
+        ));
     }
     if let Some(record) = SourceRecord::of(&session, ctx)? {
         let own = source.record();
@@ -259,10 +262,10 @@ pub(super) fn write(
 }
 
 /// Removes a session that could not be written whole.
-pub(super) fn give_up(error: Error, session: &Session, repository: &Repository) -> Error {
+pub(super) fn give_up(error: Error, session: &Session, delete: &dyn Fn(&Context) -> Result<()>) -> Error {
     // Not the caller's context: that may be why it failed.
     let ctx = Context::background();
-    match session.close(&ctx).and_then(|()| repository.delete(session.id(), &ctx)) {
+    match session.close(&ctx).and_then(|()| delete(&ctx)) {
         Ok(()) => error,
         Err(left) => error.with_hint(format!(
             "the unfinished session '{}' could not be removed ({left}); delete it, or import the file again",

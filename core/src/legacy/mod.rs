@@ -1,4 +1,4 @@
-//! Session files of versions 1, 2 and 3: read as sessions, copied, imported, never written in place.
+//! Session files of versions 1, 2 and 3: read as sessions, copied, imported, upgraded.
 //!
 //! Nearly all session files of coding agents are of these versions, and the programs that own them read
 //! nothing newer. So opening never writes to the file, and what a write does is the caller's choice at open.
@@ -22,12 +22,12 @@ mod tail;
 mod times;
 mod tree;
 mod unheld;
+pub(crate) mod upgrade;
 mod values;
 mod writes;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use crate::context::Context;
@@ -35,130 +35,71 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::scan::{Opened, Progress, Scanned};
 use crate::legacy::storage::{LegacyStorage, Stamp};
 use crate::legacy::writes::Source;
-use crate::model::id::{SystemClock, UuidV7};
-use crate::model::json::MAX_PAYLOAD;
-use crate::repository::sqlite::open_reference_file;
-use crate::repository::{CreateOptions, Durability, OpenMode, Repository};
+use crate::model::id::check_id;
+use crate::repository::{CreateOptions, OpenOptions, Repository};
 use crate::session::Session;
-use crate::session::backend::{LocalSession, SessionMetadata};
-use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
+use crate::session::backend::SessionMetadata;
 
+pub(crate) use detect::{is_sqlite, tell};
 pub(crate) use report::Legacy;
 
 /// What a commit does to a session whose file is of version 1 to 3.
 #[derive(Debug, Clone, Default)]
 pub enum LegacyPolicy {
-    /// It is refused: the file is only read.
+    /// It is refused with [`LegacyReadOnly`](ErrorKind::LegacyReadOnly): the file is only read.
     #[default]
     ReadOnly,
-    /// Opening makes a new session in this repository, whole, with a new id and the old one as its parent;
-    /// commits go there. The file stays as it is.
-    Copy(Repository),
+    /// Opening makes a new session beside the file, whole: in the same repository, or in the file's folder where
+    /// it is opened by its path. It has a new id and the old one as its parent; commits go there. The file stays
+    /// as it is. Each open makes another copy.
+    Copy,
+    /// The same, in this repository.
+    CopyTo(Repository),
+    /// Opening rewrites the file as format 4, under its path and with its id; commits go on there. The file as
+    /// it was stays beside it as `NAME.vN.bak`, N being its version; where that name is taken by something else,
+    /// as `NAME.vN.2.bak` and so on. The programs that own the file cannot read it any more.
+    Upgrade,
 }
 
-/// How a session file is opened. Default: leniently, for reading.
-#[derive(Debug, Clone, Default)]
-pub struct OpenFileOptions {
-    /// Refuse a file whose structure is damaged, at its first damage, in place of warning of it.
-    pub strict: bool,
-    /// Go on although the file is damaged: needed to copy from one that is, and to read one of format 4.
-    pub salvage: bool,
-    /// What a commit does.
-    pub legacy: LegacyPolicy,
+/// Where a copy is made.
+pub(crate) trait Destination {
+    fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session>;
+    fn delete(&self, id: &str, ctx: &Context) -> Result<()>;
 }
 
-/// Opens the session file at `path`, whatever it is called: what it is, is told by its first JSON objects.
-///
-/// Files of versions 1, 2 and 3 are read as they are and never written; [`Session::legacy`] tells what was
-/// found in them, and [`OpenFileOptions::legacy`] says where commits go. Ids of their entries are the same at
-/// every open. Memory follows the number of entries, not their size: payloads are read when asked for. If
-/// the file changes after it was opened, reads fail with `FileChanged`. A file of format 4 is opened for
-/// reading, and follows whoever writes it; so is a SQLite container of the reference implementation that holds
-/// one session.
-///
-/// ```no_run
-/// use pisession::{Context, SessionReader, open_file};
-///
-/// let ctx = Context::background();
-/// let session = open_file("session.jsonl", &Default::default(), &ctx)?;
-/// for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
-///     eprintln!("{warning}");
-/// }
-/// println!("{} messages", session.stats(&ctx)?.message_count);
-/// # Ok::<(), pisession::Error>(())
-/// ```
-///
-/// # Errors
-/// [`NotASession`](ErrorKind::NotASession) for anything else, naming the dialect of other programs' files;
-/// [`Unsupported`](ErrorKind::Unsupported) for SQLite databases of this library, which are repositories;
-/// [`AmbiguousSession`](ErrorKind::AmbiguousSession), [`UnknownSession`](ErrorKind::UnknownSession) for a
-/// container that does not hold exactly one session;
-/// [`Corrupt`](ErrorKind::Corrupt) with line and offset for a damaged file in strict reading, and when it
-/// shall be copied without `salvage`; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a file of a
-/// version above 3 shall be copied; [`Io`](ErrorKind::Io); what creating a session and a commit fail with.
-pub fn open_file(path: impl AsRef<Path>, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
-    let id = tracing::field::Empty;
-    let span = tracing::debug_span!("pisession.open", session.id = id, traceparent = ctx.traceparent());
-    let _entered = span.enter();
-    let session = open_any(path.as_ref(), options, ctx)?;
-    span.record("session.id", session.id());
-    Ok(session)
-}
-
-fn open_any(path: &Path, options: &OpenFileOptions, ctx: &Context) -> Result<Session> {
-    if detect::is_format4(path) {
-        return open_format4(path, options);
+impl Destination for Repository {
+    fn create(&self, options: &CreateOptions, ctx: &Context) -> Result<Session> {
+        Repository::create(self, options, ctx)
     }
-    if detect::is_sqlite(path)
-        && let Some(session) = open_reference_file(path, ctx)?
-    {
-        return match options.legacy {
-            LegacyPolicy::ReadOnly => Ok(session),
-            LegacyPolicy::Copy(_) => Err(Error::new(
-                ErrorKind::Unsupported,
-                "a container of the reference implementation is not copied by opening it",
-            )
-            .with_path(path)
-            .with_hint("fork or convert the session into a repository, and go on in it")),
-        };
+
+    fn delete(&self, id: &str, ctx: &Context) -> Result<()> {
+        Repository::delete(self, id, ctx)
     }
-    let copies = matches!(options.legacy, LegacyPolicy::Copy(_));
-    let file = read(path, options.strict, copies, &|_| (), ctx)?;
-    match &options.legacy {
-        LegacyPolicy::ReadOnly => {
-            let ids = Arc::new(UuidV7::default());
-            let storage = Box::new(file.storage);
-            let local = LocalSession::new(file.metadata, ids, storage, None, Some(file.legacy));
-            Ok(Session::new(Arc::new(local)))
+}
+
+/// Makes a new session from the old file at `path`.
+pub(crate) fn copy(
+    path: &Path,
+    to: &dyn Destination,
+    options: &OpenOptions,
+    ctx: &Context,
+) -> Result<Session> {
+    let file = read_whole(path, options.strict, &|_| (), ctx)?;
+    file.check_may_be_written(options.salvage)?;
+    check_id(&file.metadata.id)?;
+    let new = CreateOptions {
+        parent_session_id: Some(file.metadata.id.clone()),
+        cwd: file.metadata.cwd.clone(),
+        ..CreateOptions::default()
+    };
+    let session = to.create(&new, ctx)?;
+    match import::write(&Source::new(&file), &session, 0, &|_| (), ctx) {
+        Ok(()) => {
+            session.set_legacy(file.legacy);
+            Ok(session)
         }
-        LegacyPolicy::Copy(repository) => {
-            file.check_may_be_written(options.salvage)?;
-            copy(file, repository, ctx)
-        }
+        Err(error) => Err(import::give_up(error, &session, &|ctx| to.delete(session.id(), ctx))),
     }
-}
-
-/// Opens a file of format 4 for reading; to write it, it is opened through its repository.
-fn open_format4(path: &Path, options: &OpenFileOptions) -> Result<Session> {
-    if matches!(options.legacy, LegacyPolicy::Copy(_)) {
-        return Err(Error::new(ErrorKind::Unsupported, "a file of format 4 is not copied by opening it")
-            .with_path(path)
-            .with_hint("open it through its repository, jsonl: and the folder it is in, and go on in it"));
-    }
-    let storage = JsonlStorage::open(
-        path,
-        JsonlOptions {
-            mode: OpenMode::ReadOnly,
-            durability: Durability::Power,
-            clock: Arc::new(SystemClock),
-            max_payload: MAX_PAYLOAD,
-            salvage: options.salvage,
-            compact_on_close: false,
-        },
-    )?;
-    let metadata = SessionMetadata { path: Some(path.to_owned()), ..storage.metadata() };
-    let local = LocalSession::new(metadata, Arc::new(UuidV7::default()), Box::new(storage), None, None);
-    Ok(Session::new(Arc::new(local)))
 }
 
 /// What the file at `path` says of itself, and its version, from its header alone.
@@ -167,8 +108,7 @@ pub(crate) fn metadata_of(path: &Path) -> Result<(SessionMetadata, u32)> {
     let version = u32::try_from(header.version).unwrap_or(u32::MAX);
     let Some(created_at) = header.created_at else {
         // Its time is that of an entry then, so the file is read.
-        let session = open_file(path, &OpenFileOptions::default(), &Context::background())?;
-        return Ok((session.metadata().clone(), version));
+        return Ok((read(path, false, &Context::background())?.metadata, version));
     };
     let parent_id =
         header.parent.as_deref().and_then(|parent| detect::session_id(&detect::resolve(path, parent)));
@@ -184,27 +124,11 @@ pub(crate) fn metadata_of(path: &Path) -> Result<(SessionMetadata, u32)> {
     Ok((metadata, version))
 }
 
-fn copy(file: OldFile, repository: &Repository, ctx: &Context) -> Result<Session> {
-    let options = CreateOptions {
-        parent_session_id: Some(file.metadata.id.clone()),
-        cwd: file.metadata.cwd.clone(),
-        ..CreateOptions::default()
-    };
-    let session = repository.create(&options, ctx)?;
-    match import::write(&Source::new(&file), &session, 0, &|_| (), ctx) {
-        Ok(()) => {
-            session.set_legacy(file.legacy);
-            Ok(session)
-        }
-        Err(error) => Err(import::give_up(error, &session, repository)),
-    }
-}
-
 /// A file that was read.
-struct OldFile {
-    metadata: SessionMetadata,
-    storage: LegacyStorage,
-    legacy: Legacy,
+pub(crate) struct OldFile {
+    pub(crate) metadata: SessionMetadata,
+    pub(crate) storage: LegacyStorage,
+    pub(crate) legacy: Legacy,
     in_file_order: bool,
     sha256: Option<[u8; 32]>,
 }
@@ -233,8 +157,23 @@ impl OldFile {
     }
 }
 
-/// Reads the file at `path`. With `hash`, also its SHA-256.
-fn read(path: &Path, strict: bool, hash: bool, progress: Progress<'_>, ctx: &Context) -> Result<OldFile> {
+/// Reads the file at `path`.
+pub(crate) fn read(path: &Path, strict: bool, ctx: &Context) -> Result<OldFile> {
+    read_file(path, strict, false, &|_| (), ctx)
+}
+
+/// Reads the file at `path` in order to write from it, and takes its SHA-256.
+fn read_whole(path: &Path, strict: bool, progress: Progress<'_>, ctx: &Context) -> Result<OldFile> {
+    read_file(path, strict, true, progress, ctx)
+}
+
+fn read_file(
+    path: &Path,
+    strict: bool,
+    hash: bool,
+    progress: Progress<'_>,
+    ctx: &Context,
+) -> Result<OldFile> {
     ctx.check()?;
     let path = std::path::absolute(path)
         .map_err(|error| Error::io("cannot find the session file", error).with_path(path))?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -242,6 +243,8 @@ pub struct Legacy {
     pub usage: Usage,
     /// How many usage objects went into it.
     pub usage_rows: u64,
+    /// Where the file as it was is kept, if opening it upgraded it.
+    pub backup: Option<PathBuf>,
     pub(super) origins: Arc<Origins>,
 }
 

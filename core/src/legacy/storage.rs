@@ -361,12 +361,12 @@ impl Storage for LegacyStorage {
         self.open(ctx)?;
         Err(Error::new(
             ErrorKind::LegacyReadOnly,
-            format!("the session is a file of version {}, which is never written in place", self.version),
+            format!("the session is a file of version {}, which is only read", self.version),
         )
         .with_path(&self.path)
         .with_hint(
-            "open it with the policy `copy` to go on in a new session, or import it into a repository; \
-             the file stays as it is",
+            "open it with the legacy policy `copy` to go on in a new session, or with `upgrade` to rewrite the \
+             file as format 4, or import it into a repository",
         ))
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
+use crate::legacy::LegacyPolicy;
 use crate::model::id::{Clock, IdGenerator, SystemClock, UuidV7, check_id, is_time, time_of};
 use crate::model::json::MAX_PAYLOAD;
 use crate::process::Process;
@@ -120,13 +121,18 @@ pub enum OpenMode {
     ReadOnly,
 }
 
-/// How a session is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// How a session is opened, from a repository or by [`open_file`](crate::open_file).
+#[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// May it be written?
+    /// May it be written? For reading only, no file is written at all, whatever `legacy` says.
     pub mode: OpenMode,
-    /// Read past damage in a file of JSON lines, for reading only; [`Session::gaps`] names what was passed.
+    /// What a commit does if the session is a file of version 1 to 3. Others are not concerned.
+    pub legacy: LegacyPolicy,
+    /// Go on although a file of JSON lines is damaged. One of format 4 is then open for reading only, and
+    /// [`Session::gaps`] names what was passed; of an old one what can be read is copied or upgraded.
     pub salvage: bool,
+    /// Refuse an old file whose structure is damaged, at its first damage, in place of warning of it.
+    pub strict: bool,
 }
 
 /// How a session is kept.
@@ -272,7 +278,7 @@ pub fn open_repository(uri: &str, options: RepositoryOptions) -> Result<Reposito
         "memory" if path.is_empty() => Arc::new(memory::MemoryRepository::new(Arc::clone(&options))),
         "memory" => return Err(wrong(format!("'{uri}': memory: takes no path"))),
         "sqlite" => Arc::new(sqlite::SqliteRepository::new(path, Arc::clone(&options))?),
-        "jsonl" => Arc::new(jsonl::JsonlRepository::new(path, Arc::clone(&options))?),
+        "jsonl" => Arc::new(jsonl::JsonlRepository::at(path, Arc::clone(&options))?),
         _ => return Err(wrong(format!("'{uri}' names no kind of repository known here"))),
     };
     Ok(Repository { backend, uri: uri.into(), options, gate: Arc::default(), process: Process::current() })
@@ -326,7 +332,9 @@ impl Repository {
         draft.publish(ctx)
     }
 
-    /// Opens a session for writing, by id or metadata.
+    /// Opens a session for writing, by id or metadata. One that is a file of version 1 to 3 opens, and refuses
+    /// commits with [`LegacyReadOnly`](ErrorKind::LegacyReadOnly): [`open_with`](Self::open_with) takes a
+    /// [policy](LegacyPolicy) for it.
     ///
     /// # Errors
     /// [`UnknownSession`](ErrorKind::UnknownSession), [`SessionBusy`](ErrorKind::SessionBusy),
@@ -347,7 +355,7 @@ impl Repository {
     /// Opens a session as `options` say.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As [`open`](Self::open), and for a file of version 1 to 3 as [`open_file`](crate::open_file).
     pub fn open_with<'a>(
         &self,
         session: impl Into<SessionRef<'a>>,

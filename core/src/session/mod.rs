@@ -142,8 +142,8 @@ impl Session {
         self.0.ids()
     }
 
-    /// What reading an old file found: its warnings and the map of its ids. None for a session that was not
-    /// opened, or copied, from one by [`open_file`](crate::open_file).
+    /// What reading an old file found: its warnings, its usage and the map of its ids. None for a session that
+    /// was not opened from one; a copy or an upgraded file has it from the open that made it.
     pub fn legacy(&self) -> Option<&Legacy> {
         self.0.legacy()
     }

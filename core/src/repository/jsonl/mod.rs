@@ -1,8 +1,9 @@
 //! The JSONL repository: a folder with a folder per working folder, and in it a file per session.
 //!
-//! Files of versions 1 to 3 that lie there are sessions too, for reading.
+//! Files of versions 1 to 3 that lie there are sessions too: what a commit does to one is said when it is opened.
 
 mod name;
+pub(crate) mod open;
 
 use std::fs;
 use std::io::{self, BufRead as _, Read as _};
@@ -12,7 +13,7 @@ use std::time::UNIX_EPOCH;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::legacy;
+use crate::legacy::{self, OldFile, upgrade};
 use crate::model::address::session_name;
 use crate::repository::file_name::{LOCK, with_ending};
 use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside, refuse_dangling};
@@ -35,8 +36,18 @@ const DRAFT: &str = ".new";
 /// How far the header of a file is looked for in a listing.
 const HEADER: u64 = 1 << 20;
 
+/// Where the files of new sessions go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Into a folder for their working folder.
+    ByWorkingFolder,
+    /// Into the repository's folder itself.
+    Flat,
+}
+
 pub(crate) struct JsonlRepository {
     root: PathBuf,
+    layout: Layout,
     files: Files,
 }
 
@@ -48,8 +59,12 @@ struct Found {
 }
 
 impl JsonlRepository {
+    fn new(root: &Path, layout: Layout, options: Arc<RepositoryOptions>) -> Self {
+        Self { root: root.to_owned(), layout, files: Files::new(options) }
+    }
+
     /// The repository at `path`, which stands as it was given.
-    pub(crate) fn new(path: &str, options: Arc<RepositoryOptions>) -> Result<Self> {
+    pub(crate) fn at(path: &str, options: Arc<RepositoryOptions>) -> Result<Self> {
         let wrong = |what: &str| {
             Error::new(ErrorKind::InvalidArgument, what)
                 .with_path(path)
@@ -64,7 +79,7 @@ impl JsonlRepository {
             return Err(wrong("the path of a jsonl: repository leads to something that is no folder"));
         }
         refuse_dangling(&root)?;
-        Ok(Self { root, files: Files::new(options) })
+        Ok(Self::new(&root, Layout::ByWorkingFolder, options))
     }
 
     /// The session files here.
@@ -125,39 +140,45 @@ impl JsonlRepository {
         }
     }
 
-    fn storage_options(&self, options: OpenOptions) -> JsonlOptions {
+    fn storage_options(&self, mode: OpenMode, salvage: bool) -> JsonlOptions {
         JsonlOptions {
-            mode: options.mode,
+            mode,
             durability: self.files.options.durability,
             clock: Arc::clone(&self.files.options.clock),
             max_payload: self.files.options.max_payload,
-            salvage: options.salvage,
+            salvage,
             compact_on_close: true,
         }
     }
 
+    /// The session in the file of format 4 at `path`, which must be `id`.
     fn session(
         &self,
-        path: PathBuf,
+        path: &Path,
         id: &str,
-        options: OpenOptions,
+        options: &OpenOptions,
         lock: Option<FileLock>,
     ) -> Result<Session> {
-        let storage = JsonlStorage::open(&path, self.storage_options(options))?;
+        let storage = JsonlStorage::open(path, self.storage_options(options.mode, options.salvage))?;
         if storage.metadata().id != id {
             return Err(unknown_session(id).with_path(path));
         }
-        Ok(self.session_in(path, storage, lock))
+        Ok(self.admit(path, storage, lock, None))
     }
 
-    fn session_in(&self, path: PathBuf, storage: JsonlStorage, lock: Option<FileLock>) -> Session {
-        let metadata = SessionMetadata { path: Some(path), ..storage.metadata() };
+    fn admit(
+        &self,
+        path: &Path,
+        storage: JsonlStorage,
+        lock: Option<FileLock>,
+        legacy: Option<legacy::Legacy>,
+    ) -> Session {
         self.files.admit(LocalSession::new(
-            metadata,
+            SessionMetadata { path: Some(path.to_owned()), ..storage.metadata() },
             self.files.options.session_ids(),
             Box::new(storage),
             lock.map(|lock| Box::new(lock) as _),
-            None,
+            legacy,
         ))
     }
 
@@ -167,7 +188,10 @@ impl JsonlRepository {
         let cwd = name::absolute(options.cwd.as_deref())?;
         let metadata = SessionMetadata { cwd: Some(cwd.clone()), ..options.metadata(&self.files.options)? };
         let id = metadata.id.clone();
-        let folder = self.root.join(name::folder(&cwd));
+        let folder = match self.layout {
+            Layout::ByWorkingFolder => self.root.join(name::folder(&cwd)),
+            Layout::Flat => self.root.clone(),
+        };
         let path = folder.join(name::file(&id, metadata.created_at)?);
         self.files.make_folder(&folder)?;
         self.sweep(&folder)?;
@@ -185,17 +209,20 @@ impl JsonlRepository {
     fn sweep(&self, folder: &Path) -> Result<()> {
         for path in names(folder)? {
             let name = path.to_string_lossy();
-            let Some(target) = name.strip_suffix(DRAFT).or_else(|| name.strip_suffix(LOCK)) else { continue };
+            let endings = [upgrade::DRAFT, DRAFT, LOCK];
+            let Some(target) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
             if !target.ends_with(name::ENDING) {
                 continue;
             }
             // Only with its lock: then nobody is making it.
             let lock = with_ending(Path::new(target), LOCK);
             let swept = FileLock::take_abandoned(&lock, true).and_then(|lock| match lock {
-                Some(_held) => match fs::remove_file(with_ending(Path::new(target), DRAFT)) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                    _ => Ok(()),
-                },
+                Some(_held) => [upgrade::DRAFT, DRAFT].iter().try_for_each(|ending| {
+                    match fs::remove_file(with_ending(Path::new(target), ending)) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                        _ => Ok(()),
+                    }
+                }),
                 None => Ok(()),
             });
             if let Err(error) = swept {
@@ -220,17 +247,11 @@ impl Backend for JsonlRepository {
     fn open(&self, id: &str, path: Option<&Path>, options: &OpenOptions, ctx: &Context) -> Result<Session> {
         self.files.check()?;
         let found = self.locate(id, path, ctx)?;
-        if u64::from(found.version) != FORMAT {
-            return legacy::open_file(&found.path, &legacy::OpenFileOptions::default(), ctx);
+        if u64::from(found.version) == FORMAT {
+            self.open_format4(&found.path, id, options)
+        } else {
+            self.open_old(&found.path, Some(id), options, ctx)
         }
-        let lock = match options.mode {
-            OpenMode::ReadWrite if !options.salvage => {
-                Some(lock_session(id, &with_ending(&found.path, LOCK))?)
-            }
-            _ => None,
-        };
-        // Under the lock it is looked at again: gone, it is not made anew.
-        self.session(found.path, id, *options, lock)
     }
 
     fn list(&self, options: &ListOptions, ctx: &Context) -> Result<Vec<SessionListing>> {
@@ -292,17 +313,13 @@ impl JsonlRepository {
             problem: None,
         };
         if options.details && u64::from(found.version) == FORMAT {
-            let storage = JsonlStorage::open(
-                path,
-                self.storage_options(OpenOptions { mode: OpenMode::ReadOnly, salvage: false }),
-            )?;
+            let storage = JsonlStorage::open(path, self.storage_options(OpenMode::ReadOnly, false))?;
             listing.name = stored_text(&storage, &session_name(), ctx)?;
             listing.message_count = Some(storage.stats(ctx)?.message_count);
         } else if options.details {
-            use crate::SessionReader as _;
-            let session = legacy::open_file(path, &legacy::OpenFileOptions::default(), ctx)?;
-            listing.name = session.name(ctx)?;
-            listing.message_count = Some(session.stats(ctx)?.message_count);
+            let OldFile { storage, .. } = legacy::read(path, false, ctx)?;
+            listing.name = stored_text(&storage, &session_name(), ctx)?;
+            listing.message_count = Some(storage.stats(ctx)?.message_count);
         }
         Ok(listing)
     }
@@ -362,9 +379,9 @@ impl Making<'_> {
         })?;
         drop(temporary);
         path.parent().map_or(Ok(()), |folder| repository.files.sync_folder(folder))?;
-        let options = repository.storage_options(OpenOptions::default());
+        let options = repository.storage_options(OpenMode::ReadWrite, false);
         let storage = JsonlStorage::made(&path, file, state, options)?;
-        Ok(repository.session_in(path, storage, Some(lock)))
+        Ok(repository.admit(&path, storage, Some(lock), None))
     }
 }
 

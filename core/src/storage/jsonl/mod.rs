@@ -145,6 +145,11 @@ impl JsonlStorage {
         }
     }
 
+    /// The same storage, whose file has been renamed.
+    pub(crate) fn renamed_to(self, path: &Path) -> Self {
+        Self { path: path.to_owned(), ..self }
+    }
+
     /// What the header says of the session.
     pub(crate) fn metadata(&self) -> SessionMetadata {
         self.lock().state.header.metadata.clone()

@@ -1,4 +1,4 @@
-"""Session files outside of repositories: opened as they are, copied, imported."""
+"""Session files by their path: opened, copied, upgraded, imported."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 
 from . import _pisession
 from ._pisession import Context
-from ._records import Import, SessionMetadata, file_warnings
-from ._repository import Repository
+from ._records import Import, LegacyPolicy, SessionMetadata, legacy_of
+from ._repository import Repository, native_options
 from ._session import Session
 from ._values import path_text
 
@@ -15,32 +15,55 @@ from ._values import path_text
 def open_file(
     path: str | os.PathLike[str],
     *,
-    strict: bool = False,
-    salvage: bool = False,
+    read_only: bool = False,
+    legacy: LegacyPolicy = "read_only",
     copy_to: Repository | None = None,
+    salvage: bool = False,
+    strict: bool = False,
     ctx: Context | None = None,
 ) -> Session:
     """Open the session file at `path`, whatever it is called, as a session.
 
-    Files of versions 1, 2 and 3 are read as they are and never written; `Session.file_warnings`
-    tells what was found in them. A file of format 4 is opened for reading.
+    A file of format 4 opens as in its repository, for writing unless `read_only`. Files of versions
+    1, 2 and 3 are read as they are; `Session.legacy` tells what was found in them.
 
     Args:
         path: The file.
-        strict: Refuse a file whose structure is damaged, instead of warning of it.
-        salvage: Go on although the file is damaged: needed to copy from one that is, and to read
-            one of format 4.
-        copy_to: Make a new session in this repository, whole, and give that one. Without it the
-            session is read-only.
+        read_only: Open it for reading; nothing is copied or upgraded.
+        legacy: What a write does if the file is of version 1 to 3: "read_only", it is refused with
+            `LegacyReadOnlyError`; "copy", it goes to a new session, which this call makes whole,
+            with a new id; "upgrade", this call rewrites the file as format 4 and keeps the old one
+            as `NAME.vN.bak`, see `Session.legacy`.
+        copy_to: The repository in which "copy" makes the new session; a file beside this one by
+            default.
+        salvage: Go on although the file is damaged. One of format 4 is then open for reading only;
+            of an old one what can be read is copied or upgraded.
+        strict: Refuse an old file whose structure is damaged, instead of warning of it.
         ctx: The authority of this call.
 
     Raises:
         NotASessionError: If it is anything else.
         UnsupportedError: If it is an SQLite database.
-        CorruptError: If it is damaged, and `strict`, or is to be copied without `salvage`.
+        SessionBusyError: If it is to be written and is open for writing elsewhere.
+        CorruptError: If it is damaged, and `strict`, or is to be written without `salvage`.
+        UnsupportedVersionError: If a file of a version above 3 shall be copied or upgraded.
+        FileChangedError: If another program writes it meanwhile.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> import pisession
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "old.jsonl")
+        >>> header = '{"type":"session","id":"old","timestamp":"2026-01-02T03:04:05Z","cwd":"/"}'
+        >>> _ = path.write_text(header)
+        >>> with pisession.open_file(path, legacy="upgrade") as session:
+        ...     session.set_name("goes on")
+        ...     session.legacy.backup.name
+        'old.jsonl.v1.bak'
+        >>> folder.cleanup()
     """
-    native = None if copy_to is None else copy_to._native
-    session = _pisession.open_file(path_text("path", path), strict, salvage, native, ctx)
+    options = native_options((read_only, legacy, copy_to, salvage, strict))
+    session = _pisession.open_file(path_text("path", path), options, ctx)
     return Session(None, session) if copy_to is None else copy_to._session(session)
 
 
@@ -71,7 +94,7 @@ def import_file(
         CorruptError: If the file is damaged, without `salvage`.
         UnsupportedVersionError: If the file is of a version above 3.
     """
-    metadata, added, entries, warnings = _pisession.import_file(
+    metadata, added, entries, legacy = _pisession.import_file(
         path_text("path", path), repository._native, strict, salvage, id, ctx
     )
-    return Import(SessionMetadata(*metadata), added, entries, file_warnings(warnings))
+    return Import(SessionMetadata(*metadata), added, entries, legacy_of(legacy))

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ._errors import Error
-from ._tuples import (
-    EntryTuple,
-    LossTuple,
-    StatsTuple,
-    StructureTuple,
-    UsageTuple,
-    WarningTuple,
-)
+from ._tuples import EntryTuple, LegacyTuple, LossTuple, StatsTuple, StructureTuple, UsageTuple
 from ._values import ABSENT, Absent, JsonInput, preview, read_json
 
 # Unions of one each: what stubtest takes for what a type checker makes of them.
@@ -28,6 +21,7 @@ EntryType: TypeAlias = (
 Order: TypeAlias = Literal["asc"] | Literal["desc"]
 PathOrder: TypeAlias = Literal["newest_first"] | Literal["oldest_first"]
 Durability: TypeAlias = Literal["power"] | Literal["process"]
+LegacyPolicy: TypeAlias = Literal["read_only"] | Literal["copy"] | Literal["upgrade"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -625,6 +619,30 @@ class FileWarning:
 
 
 @dataclass(frozen=True)
+class Legacy:
+    """What reading a session file of version 1 to 3 found.
+
+    Attributes:
+        version: The version of the file; 1 where it says none.
+        session_id: The session id in the file.
+        warnings: What is wrong with the file, by line.
+        ids: Old ids with the ids of their entries here, in stored order. An old id that the file
+            uses for several entries comes several times.
+        usage: The usage in the file, summed.
+        usage_rows: How many usage objects went into it.
+        backup: Where the file as it was is kept, if opening it upgraded it.
+    """
+
+    version: int
+    session_id: str
+    warnings: tuple[FileWarning, ...]
+    ids: tuple[tuple[str, str], ...]
+    usage: Usage
+    usage_rows: int
+    backup: Path | None
+
+
+@dataclass(frozen=True)
 class Import:
     """What an import did.
 
@@ -632,13 +650,13 @@ class Import:
         session: The session: the new one, or the one that held the file already.
         added: Whether anything was added.
         entries: How many entries the file gives.
-        warnings: What is wrong with the file, by line.
+        legacy: What reading the file found: its warnings, the map of its ids.
     """
 
     session: SessionMetadata
     added: bool
     entries: int
-    warnings: tuple[FileWarning, ...]
+    legacy: Legacy
 
 
 @dataclass(frozen=True)
@@ -692,6 +710,15 @@ def losses_of(found: list[LossTuple]) -> tuple[Loss, ...]:
     )
 
 
-def file_warnings(found: list[WarningTuple]) -> tuple[FileWarning, ...]:
-    """Make the records."""
-    return tuple(FileWarning(*warning) for warning in found)
+def legacy_of(found: LegacyTuple) -> Legacy:
+    """Make the record."""
+    version, session_id, warnings, ids, usage, usage_rows, backup = found
+    return Legacy(
+        version,
+        session_id,
+        tuple(FileWarning(*warning) for warning in warnings),
+        tuple(ids),
+        usage_of(usage),
+        usage_rows,
+        backup,
+    )

@@ -15,9 +15,9 @@ from . import _pisession
 from ._errors import ClosedError, Error, InvalidArgumentError
 from ._pisession import Context
 from ._reads import Handle
-from ._records import Durability, SessionListing, SessionMetadata
+from ._records import Durability, LegacyPolicy, SessionListing, SessionMetadata
 from ._session import Session
-from ._tuples import MetadataTuple
+from ._tuples import MetadataTuple, OpenTuple
 from ._values import count, path_text, seconds, text
 
 _open: weakref.WeakSet[Repository] = weakref.WeakSet()
@@ -103,27 +103,69 @@ class Repository(Handle):
         return self._session(self._native.create(id, parent_session_id, folder, ctx))
 
     def open(
-        self, session: str | SessionMetadata | SessionListing, *, ctx: Context | None = None
+        self,
+        session: str | SessionMetadata | SessionListing,
+        *,
+        legacy: LegacyPolicy = "read_only",
+        copy_to: Repository | None = None,
+        salvage: bool = False,
+        strict: bool = False,
+        ctx: Context | None = None,
     ) -> Session:
         """Open a session for writing, by its id or by what `list` says of it.
+
+        Args:
+            session: Its id, its metadata or its line in a listing.
+            legacy: What a write does if the session is a file of version 1 to 3: "read_only", it
+                is refused with `LegacyReadOnlyError`; "copy", it goes to a new session, which this
+                call makes whole, with a new id; "upgrade", this call rewrites the file as format 4
+                and keeps the old one as `NAME.vN.bak`.
+            copy_to: The repository in which "copy" makes the new session; this one by default.
+            salvage: Go on although a file of JSON lines is damaged. One of format 4 is then open
+                for reading only; of an old one what can be read is copied or upgraded.
+            strict: Refuse an old file whose structure is damaged, instead of warning of it.
+            ctx: The authority of this call.
 
         Raises:
             UnknownSessionError: If there is none.
             SessionBusyError: If it is open for writing elsewhere.
             AmbiguousSessionError: If two files claim that id.
+            CorruptError: If it is damaged, without `salvage` or with `strict`.
+            UnsupportedVersionError: If a file of a version above 3 shall be copied or upgraded.
         """
-        return self._session(self._native.open(*_named(session), False, ctx))
+        return self._open(session, (False, legacy, copy_to, salvage, strict), ctx)
 
     def open_read_only(
-        self, session: str | SessionMetadata | SessionListing, *, ctx: Context | None = None
+        self,
+        session: str | SessionMetadata | SessionListing,
+        *,
+        salvage: bool = False,
+        strict: bool = False,
+        ctx: Context | None = None,
     ) -> Session:
         """Open a session for reading, beside whoever writes it.
+
+        Args:
+            session: Its id, its metadata or its line in a listing.
+            salvage: Read past damage in a file of JSON lines.
+            strict: Refuse an old file whose structure is damaged, instead of warning of it.
+            ctx: The authority of this call.
 
         Raises:
             UnknownSessionError: If there is none.
             AmbiguousSessionError: If two files claim that id.
+            CorruptError: If it is damaged, without `salvage` or with `strict`.
         """
-        return self._session(self._native.open(*_named(session), True, ctx))
+        return self._open(session, (True, "read_only", None, salvage, strict), ctx)
+
+    def _open(
+        self,
+        session: str | SessionMetadata | SessionListing,
+        options: OpenTuple,
+        ctx: Context | None,
+    ) -> Session:
+        native = self._native.open(*_named(session), native_options(options), ctx)
+        return (options[2] or self)._session(native)
 
     def list(self, *, details: bool = False, ctx: Context | None = None) -> _Listings:
         """List the sessions, newest first. A bad file is listed with its problem.
@@ -209,6 +251,15 @@ def _listing(
 ) -> SessionListing:
     known = None if metadata is None else SessionMetadata(*metadata)
     return SessionListing(known, path, modified_at, format, name, message_count, problem)
+
+
+def native_options(options: OpenTuple) -> OpenTuple:
+    """Put the native repository in the place of the one that copies go to."""
+    read_only, legacy, copy_to, salvage, strict = options
+    text("legacy", legacy)
+    if copy_to is not None and not isinstance(copy_to, Repository):
+        raise TypeError(f"copy_to must be a Repository, not {type(copy_to).__name__}")
+    return read_only, legacy, None if copy_to is None else copy_to._native, salvage, strict
 
 
 def _named(session: str | SessionMetadata | SessionListing) -> tuple[str, str | None]:

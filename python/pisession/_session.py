@@ -21,14 +21,14 @@ from ._records import (
     Entry,
     EntryType,
     Export,
-    FileWarning,
+    Legacy,
     Order,
     Rows,
     SessionMetadata,
     UsageRow,
 )
 from ._records import entry_of as _entry_of
-from ._records import file_warnings as _file_warnings
+from ._records import legacy_of as _legacy_of
 from ._records import losses_of as _losses_of
 from ._records import usage_of as _usage_of
 from ._tuples import EntryQuery
@@ -71,9 +71,13 @@ class Session(Reads):
         return self._closed
 
     @property
-    def file_warnings(self) -> tuple[FileWarning, ...]:
-        """What is wrong with the file of version 1 to 3 that it was opened from, by line."""
-        return _file_warnings(self._native.file_warnings())
+    def legacy(self) -> Legacy | None:
+        """What reading the file of version 1 to 3 found from which it was opened.
+
+        A copy or an upgraded file has it from the call that made it; any other session has None.
+        """
+        found = self._native.legacy()
+        return None if found is None else _legacy_of(found)
 
     def new_id(self, timestamp: int | None = None) -> str:
         """Make a new id; with a `timestamp` (Unix milliseconds) one that carries it.

@@ -42,7 +42,13 @@ MetadataTuple: TypeAlias = tuple[str, int, int, str | None, str | None, str | No
 ListingTuple: TypeAlias = tuple[
     MetadataTuple | None, Path | None, int | None, str, str | None, int | None, Error | None
 ]
+# read_only, legacy, copy_to, salvage, strict
+OpenTuple: TypeAlias = tuple[bool, str, Any, bool, bool]
 # kind, line, value, offset, length, message, is_damage
 WarningTuple: TypeAlias = tuple[str, int, int, int, int, str, bool]
 # kind, count, message, name, address, entry_id
 LossTuple: TypeAlias = tuple[str, int, str, str | None, tuple[str, str] | None, str | None]
+# version, session_id, warnings, ids, usage, usage_rows, backup
+LegacyTuple: TypeAlias = tuple[
+    int, str, list[WarningTuple], list[tuple[str, str]], UsageTuple, int, Path | None
+]

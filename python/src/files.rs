@@ -1,20 +1,56 @@
-//! Session files outside of repositories: opened as they are, copied, imported.
+//! How sessions are opened, files of versions 1 to 3 above all; import.
 
-use pisession::{ErrorKind, ImportOptions, LegacyPolicy, Loss, OpenOptions, Warning};
+use std::path::PathBuf;
+
+use pisession::{ErrorKind, ImportOptions, Legacy, LegacyPolicy, Loss, OpenMode, OpenOptions, Warning};
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyString, PyTuple};
 
 use crate::context::Context;
 use crate::error::{optional_text, path as path_of};
+use crate::query::invalid;
 use crate::records::{self, MetadataTuple};
 use crate::repository::Repository;
 use crate::session::Session;
 use crate::wait::call;
 
 /// `kind, line, value, offset, length, message, is_damage`.
-pub(crate) type WarningTuple = (&'static str, u64, u32, u64, u64, String, bool);
+type WarningTuple = (&'static str, u64, u32, u64, u64, String, bool);
 
-pub(crate) fn warnings(warnings: &[Warning]) -> Vec<WarningTuple> {
+/// `read_only, legacy, copy_to, salvage, strict`.
+#[derive(FromPyObject)]
+pub(crate) struct OpenArguments(bool, String, Option<Py<Repository>>, bool, bool);
+
+impl OpenArguments {
+    pub(crate) fn options(self, py: Python<'_>) -> PyResult<OpenOptions> {
+        let legacy = match (self.1.as_str(), self.2) {
+            ("read_only", None) => LegacyPolicy::ReadOnly,
+            ("copy", None) => LegacyPolicy::Copy,
+            ("copy", Some(to)) => LegacyPolicy::CopyTo(to.get().inner().clone()),
+            ("upgrade", None) => LegacyPolicy::Upgrade,
+            ("read_only" | "upgrade", Some(_)) => {
+                return Err(invalid(py, "copy_to is for copies".to_owned(), "open it with legacy='copy'"));
+            }
+            (other, _) => {
+                let hint = "a legacy policy is 'read_only', 'copy' or 'upgrade'";
+                return Err(invalid(py, format!("'{other}' is no legacy policy"), hint));
+            }
+        };
+        let mode = if self.0 { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        Ok(OpenOptions { mode, legacy, salvage: self.3, strict: self.4 })
+    }
+}
+
+/// What reading an old file found: `version, session_id, warnings, ids, usage, usage_rows, backup`.
+pub(crate) fn legacy<'py>(py: Python<'py>, legacy: &Legacy) -> PyResult<Bound<'py, PyTuple>> {
+    let ids: Vec<(&str, String)> = legacy.ids().collect();
+    let backup: Option<&PathBuf> = legacy.backup.as_ref();
+    let found = warnings(&legacy.warnings);
+    let usage = records::usage(py, &legacy.usage)?;
+    (legacy.version, &legacy.session_id, found, ids, usage, legacy.usage_rows, backup).into_pyobject(py)
+}
+
+fn warnings(warnings: &[Warning]) -> Vec<WarningTuple> {
     let tuple = |warning: &Warning| {
         let (kind, message) = (warning.kind, warning.message());
         (kind.name(), warning.line, warning.value, warning.offset, warning.length, message, kind.is_damage())
@@ -35,38 +71,34 @@ pub(crate) fn losses(losses: Vec<Loss>) -> Vec<LossTuple> {
     losses.into_iter().map(tuple).collect()
 }
 
-/// Opens the session file at `path`; commits go to a copy in `copy_to`, or are refused.
+/// Opens the session file at `path`.
 #[pyfunction]
 pub(crate) fn open_file(
     py: Python<'_>,
     path: &Bound<'_, PyString>,
-    strict: bool,
-    salvage: bool,
-    copy_to: Option<&Repository>,
+    options: OpenArguments,
     ctx: Option<&Context>,
 ) -> PyResult<Session> {
     let path = path_of(path)?;
-    let legacy =
-        copy_to.map_or(LegacyPolicy::ReadOnly, |copy_to| LegacyPolicy::CopyTo(copy_to.inner().clone()));
-    let options = OpenOptions { strict, salvage, legacy, ..OpenOptions::default() };
+    let options = options.options(py)?;
     Ok(Session::new(call(py, ctx, |ctx| pisession::open_file(&path, &options, ctx))?))
 }
 
 /// Imports the session file at `path`: metadata of the session, whether anything was added, number of entries,
-/// warnings.
+/// what reading the file found.
 #[pyfunction]
-pub(crate) fn import_file(
-    py: Python<'_>,
+pub(crate) fn import_file<'py>(
+    py: Python<'py>,
     path: &Bound<'_, PyString>,
     repository: &Repository,
     strict: bool,
     salvage: bool,
     id: Option<Bound<'_, PyString>>,
     ctx: Option<&Context>,
-) -> PyResult<(MetadataTuple, bool, u64, Vec<WarningTuple>)> {
+) -> PyResult<(MetadataTuple, bool, u64, Bound<'py, PyTuple>)> {
     let path = path_of(path)?;
     let id = optional_text(id.as_ref(), ErrorKind::InvalidId, "a session id")?.map(str::to_owned);
     let options = ImportOptions { strict, salvage, id, progress: None };
     let import = call(py, ctx, |ctx| pisession::import_file(&path, repository.inner(), &options, ctx))?;
-    Ok((records::metadata(&import.session), import.added, import.entries, warnings(import.warnings())))
+    Ok((records::metadata(&import.session), import.added, import.entries, legacy(py, &import.legacy)?))
 }

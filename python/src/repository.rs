@@ -10,6 +10,7 @@ use pyo3::types::{PyString, PyTuple};
 
 use crate::context::Context;
 use crate::error::{self, exception, optional_text, text};
+use crate::files::OpenArguments;
 use crate::query::invalid;
 use crate::records;
 use crate::session::Session;
@@ -83,7 +84,7 @@ impl Repository {
         py: Python<'_>,
         id: &Bound<'_, PyString>,
         path: Option<Bound<'_, PyString>>,
-        read_only: bool,
+        options: OpenArguments,
         ctx: Option<&Context>,
     ) -> PyResult<Session> {
         let id = text(id, ErrorKind::InvalidId, "a session id")?;
@@ -97,10 +98,8 @@ impl Repository {
             parent_session_id: None,
             legacy_parent_session_path: None,
         };
-        let session = call(py, ctx, |ctx| {
-            if read_only { self.0.open_read_only(&metadata, ctx) } else { self.0.open(&metadata, ctx) }
-        })?;
-        Ok(Session::new(session))
+        let options = options.options(py)?;
+        Ok(Session::new(call(py, ctx, |ctx| self.0.open_with(&metadata, &options, ctx))?))
     }
 
     fn list<'py>(

@@ -10,7 +10,7 @@ use crate::branch::Branch;
 use crate::context::Context;
 use crate::entries::Entries;
 use crate::error::{self, optional_text, text};
-use crate::files::{self, LossTuple, WarningTuple, losses};
+use crate::files::{self, LossTuple, losses};
 use crate::json::json_of;
 use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, invalid, order};
@@ -35,8 +35,8 @@ impl Session {
     }
 
     /// What reading an old file found.
-    fn file_warnings(&self) -> Vec<WarningTuple> {
-        self.0.legacy().map(|legacy| files::warnings(&legacy.warnings)).unwrap_or_default()
+    fn legacy<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.0.legacy().map(|legacy| files::legacy(py, legacy)).transpose()
     }
 
     #[pyo3(signature = (timestamp=None))]

@@ -1,6 +1,7 @@
-"""Session files of versions 1 to 3: opened as they are, copied, imported, never written."""
+"""Session files by their path: opened as they are, copied, upgraded, imported."""
 
 import errno
+import pickle
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,10 @@ def test_a_file_is_read_with_its_warnings_and_not_written(torn: Path) -> None:
         (entry,) = session.find_entries()
         assert isinstance(entry, pisession.MessageEntry)
         assert entry.message["content"] == "hello"
-        (warning,) = session.file_warnings
+        assert session.legacy is not None
+        assert (session.legacy.version, session.legacy.session_id) == (3, "old")
+        assert session.legacy.ids == (("a", entry.id),)
+        (warning,) = session.legacy.warnings
         assert (warning.kind, warning.line, warning.is_damage) == ("torn_tail", 3, True)
         assert warning.offset == len(HEADER + MESSAGE)
         assert warning.length == len(TORN)
@@ -55,30 +59,90 @@ def test_a_file_is_read_with_its_warnings_and_not_written(torn: Path) -> None:
 def test_a_file_is_copied_into_a_repository(
     repository: pisession.Repository, whole: Path, torn: Path
 ) -> None:
-    with pisession.open_file(whole, copy_to=repository) as session:
+    with pisession.open_file(whole, legacy="copy", copy_to=repository) as session:
         assert session.metadata.parent_session_id == "old"
         session.set_value("app", "x", 1)
         assert session.stats().message_count == 1
-        assert session.file_warnings == ()
+        assert session.legacy is not None
+        assert session.legacy.warnings == ()
     assert [listing.id for listing in repository.list()] == [session.id]
     with pytest.raises(pisession.CorruptError):
-        pisession.open_file(torn, copy_to=repository)
-    with pisession.open_file(torn, salvage=True, copy_to=repository) as session:
+        pisession.open_file(torn, legacy="copy", copy_to=repository)
+    with pisession.open_file(torn, salvage=True, legacy="copy", copy_to=repository) as session:
         assert session.stats().message_count == 1
-        assert [warning.kind for warning in session.file_warnings] == ["torn_tail"]
+        assert session.legacy is not None
+        assert [warning.kind for warning in session.legacy.warnings] == ["torn_tail"]
+
+
+def test_a_file_is_copied_beside_itself(whole: Path) -> None:
+    before = whole.read_bytes()
+    with pisession.open_file(whole, legacy="copy") as session:
+        session.set_name("copied")
+        assert session.metadata.path is not None
+        assert session.metadata.path.parent == whole.parent
+    assert whole.read_bytes() == before
+
+
+def test_a_file_is_upgraded_in_place(whole: Path, torn: Path) -> None:
+    before = whole.read_bytes()
+    with pisession.open_file(whole, legacy="upgrade") as session:
+        assert (session.id, session.metadata.path) == ("old", whole)
+        legacy = session.legacy
+        assert legacy is not None
+        assert legacy.backup == Path(f"{whole}.v3.bak")
+        assert legacy.backup.read_bytes() == before
+        assert pickle.loads(pickle.dumps(legacy)) == legacy
+        session.set_name("goes on")
+        with pytest.raises(pisession.SessionBusyError):
+            pisession.open_file(whole)
+    with pisession.open_file(whole, legacy="upgrade") as session:
+        assert (session.legacy, session.name()) == (None, "goes on")
+    with (
+        pisession.open_file(whole, read_only=True) as session,
+        pytest.raises(pisession.ReadOnlyError),
+    ):
+        session.set_name("no")
+    with pytest.raises(pisession.CorruptError):
+        pisession.open_file(torn, legacy="upgrade")
+    with pisession.open_file(torn, legacy="upgrade", salvage=True) as session:
+        assert session.stats().message_count == 1
+
+
+def test_a_repository_opens_its_old_files_as_the_policy_says(whole: Path) -> None:
+    with pisession.open_repository(f"jsonl:{whole.parent}") as repository:
+        with (
+            repository.open("old") as session,
+            pytest.raises(pisession.LegacyReadOnlyError, match="upgrade"),
+        ):
+            session.set_name("no")
+        with repository.open("old", legacy="copy") as session:
+            assert session.metadata.parent_session_id == "old"
+        with repository.open_read_only("old", strict=True) as session:
+            assert session.stats().message_count == 1
+        with repository.open("old", legacy="upgrade") as session:
+            session.set_name("goes on")
+        assert sorted(listing.format for listing in repository.list()) == ["jsonl-4", "jsonl-4"]
+        with pytest.raises(pisession.InvalidArgumentError, match="no legacy policy"):
+            repository.open("old", legacy="rewrite")  # type: ignore[arg-type]
+        with pytest.raises(pisession.InvalidArgumentError, match="copy_to"):
+            repository.open("old", legacy="upgrade", copy_to=repository)
+        with pytest.raises(TypeError, match="copy_to must be a Repository, not str"):
+            repository.open("old", legacy="copy", copy_to="jsonl:x")  # type: ignore[arg-type]
 
 
 def test_a_copy_is_closed_with_its_repository(
     repository: pisession.Repository, whole: Path
 ) -> None:
-    session = pisession.open_file(whole, copy_to=repository)
+    session = pisession.open_file(whole, legacy="copy", copy_to=repository)
     repository.close()
     assert session.closed
 
 
 def test_a_file_is_imported_once(repository: pisession.Repository, whole: Path, torn: Path) -> None:
     first = pisession.import_file(whole, repository)
-    assert (first.session.id, first.added, first.entries, first.warnings) == ("old", True, 1, ())
+    assert (first.session.id, first.added, first.entries) == ("old", True, 1)
+    assert first.legacy.warnings == ()
+    assert [old for old, _ in first.legacy.ids] == ["a"]
     assert not pisession.import_file(whole, repository).added
     with repository.open(first.session) as session:
         assert session.stats().message_count == 1
@@ -86,7 +150,7 @@ def test_a_file_is_imported_once(repository: pisession.Repository, whole: Path, 
         pisession.import_file(torn, repository, id="other")
     second = pisession.import_file(torn, repository, id="other", salvage=True)
     assert second.session.id == "other"
-    assert [warning.kind for warning in second.warnings] == ["torn_tail"]
+    assert [warning.kind for warning in second.legacy.warnings] == ["torn_tail"]
 
 
 def test_what_is_no_session_file_is_refused(

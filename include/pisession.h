@@ -84,6 +84,9 @@ typedef struct pi_sessions pi_sessions;
 /* An open session. To be closed with pi_session_close and freed with pi_session_free. */
 typedef struct pi_session pi_session;
 
+/* What reading an old file found. To be freed with pi_legacy_free. */
+typedef struct pi_legacy pi_legacy;
+
 /* Elements of a list. To be freed with pi_elements_free. */
 typedef struct pi_elements pi_elements;
 
@@ -687,6 +690,184 @@ int32_t pi_session_set_label(struct pi_session *session,
                              size_t entry_id_len,
                              const char *label,
                              size_t label_len,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Old files
+ * What reading a session file of version 1 to 3 found: its warnings, its usage, the map of its ids. A session
+ * that was opened from such a file has it, and what pi_repository_import gives.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* An old file in brief: views that are valid until the pi_legacy is freed. Absent texts are NULL. */
+typedef struct pi_legacy_info {
+    /* The version of the file; 1 where it says none. */
+    uint64_t version;
+    /* The session id in the file. */
+    const char *session_id;
+    /* Bytes of session_id. */
+    size_t session_id_len;
+    /* The usage in the file, summed: a JSON object. */
+    const char *usage;
+    /* Bytes of usage. */
+    size_t usage_len;
+    /* How many usage objects went into it. */
+    uint64_t usage_rows;
+    /* Where the file as it was is kept, if the call upgraded it; as the bytes of its name. */
+    const char *backup;
+    /* Bytes of backup. */
+    size_t backup_len;
+} pi_legacy_info;
+
+/* One thing that reading an old file found: views that are valid until the pi_legacy is freed. */
+typedef struct pi_legacy_warning {
+    /* What it is about, for example "bad_line". */
+    const char *kind;
+    /* Bytes of kind. */
+    size_t kind_len;
+    /* What was found, in plain words. */
+    const char *message;
+    /* Bytes of message. */
+    size_t message_len;
+    /* The line, from 1. */
+    uint64_t line;
+    /* Which of the values on the line, from 0. */
+    uint64_t value;
+    /* Where the line starts in the file. */
+    uint64_t offset;
+    /* How many bytes the line has, without its end. */
+    uint64_t length;
+    /* 1: the file's structure is damaged there, and strict reading refuses it. */
+    int64_t is_damage;
+} pi_legacy_warning;
+
+/* An id of an entry in an old file, and its id here: views that are valid until the pi_legacy is freed. */
+typedef struct pi_legacy_id {
+    /* The id in the file. */
+    const char *old_id;
+    /* Bytes of old_id. */
+    size_t old_id_len;
+    /* The id here. */
+    const char *new_id;
+    /* Bytes of new_id. */
+    size_t new_id_len;
+} pi_legacy_id;
+
+/* What reading the file found from which the session was opened, copied or upgraded by the call that gave it.
+ * NULL with PI_OK for any other session. *legacy is the caller's, to be freed with pi_legacy_free. */
+int32_t pi_session_legacy(const pi_session *session, struct pi_legacy **legacy, pi_error **error);
+
+/* Fills *info; size is sizeof *info. PI_INVALID_ARGUMENT for NULL. */
+int32_t pi_legacy_get(const struct pi_legacy *legacy, struct pi_legacy_info *info, size_t size);
+
+/* How many warnings there are, by line. 0 for NULL. */
+size_t pi_legacy_warnings_count(const struct pi_legacy *legacy);
+
+/* Fills *view with the warning at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_legacy_warnings_get(const struct pi_legacy *legacy,
+                               size_t index,
+                               struct pi_legacy_warning *view,
+                               size_t size);
+
+/* How many old ids there are, in stored order. Entries without one are not among them; one that the file uses
+ * for several entries comes several times. 0 for NULL. */
+size_t pi_legacy_ids_count(const struct pi_legacy *legacy);
+
+/* Fills *view with the ids at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_legacy_ids_get(const struct pi_legacy *legacy,
+                          size_t index,
+                          struct pi_legacy_id *view,
+                          size_t size);
+
+/* Frees it and what was borrowed from it. Nothing for NULL. */
+void pi_legacy_free(struct pi_legacy *legacy);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Session files
+ * Sessions opened with options, from a repository or by the path of their file, and import. Files of version 1
+ * to 3 open too: what a write to such a session does is said when it is opened.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* A write to a session of version 1 to 3 fails with PI_LEGACY_READ_ONLY (the default). */
+#define PI_LEGACY_POLICY_READ_ONLY 1
+
+/* Opening makes a new session, whole, with a new id, and gives that one. The old file stays as it is. */
+#define PI_LEGACY_POLICY_COPY 2
+
+/* Opening rewrites the file as format 4, with its id, and keeps the old one as NAME.vN.bak. */
+#define PI_LEGACY_POLICY_UPGRADE 3
+
+/* How a session is opened. To be filled by pi_open_options_init first; 0 and NULL are defaults. */
+typedef struct pi_open_options {
+    /* Set by pi_open_options_init. */
+    size_t struct_size;
+    /* 1: for reading only. No file is written then, whatever legacy says. */
+    int64_t read_only;
+    /* What a write does if the session is a file of version 1 to 3: one of PI_LEGACY_POLICY_*. */
+    int64_t legacy;
+    /* Where PI_LEGACY_POLICY_COPY makes the new session; NULL for beside the file: in the same repository, or
+     * in the file's folder if it is opened by its path. */
+    pi_repository *copy_to;
+    /* 1: go on although a file of JSON lines is damaged. One of format 4 is then open for reading only; of an
+     * old one what can be read is copied or upgraded. */
+    int64_t salvage;
+    /* 1: refuse an old file whose structure is damaged, in place of warning of it. */
+    int64_t strict;
+} pi_open_options;
+
+/* How a file is imported. To be filled by pi_import_options_init first; 0 and NULL are defaults. */
+typedef struct pi_import_options {
+    /* Set by pi_import_options_init. */
+    size_t struct_size;
+    /* The id of the session; NULL for the file's. */
+    const char *id;
+    /* Bytes of id, or PI_NUL, which is the default. */
+    size_t id_len;
+    /* 1: import what can be read of a damaged file. */
+    int64_t salvage;
+    /* 1: refuse a file whose structure is damaged, at its first damage. */
+    int64_t strict;
+} pi_import_options;
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_open_options_init(struct pi_open_options *options, size_t size);
+
+/* Opens a session of the repository as options say; NULL is pi_session_open. *session is the caller's, to be
+ * closed and freed. As pi_session_open; PI_CORRUPT, if a damaged old file is to be copied or upgraded without
+ * salvage; PI_UNSUPPORTED_VERSION, if one of a version above 3 is; PI_FILE_CHANGED. */
+int32_t pi_session_open_with(pi_repository *repository,
+                             const char *id,
+                             size_t id_len,
+                             const struct pi_open_options *options,
+                             pi_session **session,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Opens the session file at path, whatever it is called, as options say; NULL is for writing, old files for
+ * reading. path is the bytes of its name. *session is the caller's, to be closed and freed. As
+ * pi_session_open_with; PI_NOT_A_SESSION for anything else, PI_UNSUPPORTED for SQLite databases. */
+int32_t pi_session_open_file(const char *path,
+                             size_t path_len,
+                             const struct pi_open_options *options,
+                             pi_session **session,
+                             const pi_context *context,
+                             pi_error **error);
+
+/* Fills options with defaults; size is sizeof *options. id_len becomes PI_NUL. */
+void pi_import_options_init(struct pi_import_options *options, size_t size);
+
+/* Makes a session in the repository from the session file of version 1 to 3 at path, which is not written. A
+ * session that came from this file, or from one that starts with it, is left as it is. options may be NULL, and
+ * each output: *id is the session's id, to be freed with pi_buf_free; *added is 1, or 0 if it was there already;
+ * *legacy is what was found, to be freed with pi_legacy_free. PI_SESSION_EXISTS if a session of that id is
+ * something else; PI_CORRUPT for a damaged file without salvage; PI_UNSUPPORTED_VERSION; PI_FILE_CHANGED. */
+int32_t pi_repository_import(pi_repository *repository,
+                             const char *path,
+                             size_t path_len,
+                             const struct pi_import_options *options,
+                             pi_buf **id,
+                             uint64_t *added,
+                             pi_legacy **legacy,
                              const pi_context *context,
                              pi_error **error);
 

@@ -19,6 +19,8 @@ pub mod debug;
 pub mod entries;
 pub mod error;
 pub mod export;
+pub mod file;
+pub mod legacy;
 pub mod log;
 pub mod mutation;
 pub mod nodes;

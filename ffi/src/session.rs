@@ -27,7 +27,8 @@ pub struct pi_session {
     metadata: MetadataText,
     /// A call on it panicked.
     latched: AtomicBool,
-    _repository: Arc<pi_repository>,
+    /// None for a session that was opened by the path of its file.
+    _repository: Option<Arc<pi_repository>>,
 }
 
 impl Handle for pi_session {
@@ -196,9 +197,10 @@ pub unsafe extern "C" fn pi_session_options_init(options: *mut pi_session_option
     guard_value(|| unsafe { init_options(options, size, &lens) });
 }
 
-fn give(repository: &Arc<pi_repository>, session: Session) -> Result<*mut pi_session> {
+/// A session in the hands of the host, which keeps its repository alive.
+pub(crate) fn give(repository: Option<Arc<pi_repository>>, session: Session) -> Result<*mut pi_session> {
     let metadata = MetadataText::new(session.metadata());
-    let _repository = Arc::clone(repository);
+    let _repository = repository;
     handle::insert(pi_session { session, metadata, latched: AtomicBool::new(false), _repository })
 }
 
@@ -224,7 +226,8 @@ pub unsafe extern "C" fn pi_session_create(
                 owned(options.parent_session_id, options.parent_session_id_len, "parent_session_id")?;
             new.cwd = owned(options.cwd, options.cwd_len, "cwd")?;
             let repository = handle::get(repository)?;
-            let made = give(&repository, repository.0.create(&new, &context::get(context)?)?)?;
+            let made = repository.0.create(&new, &context::get(context)?)?;
+            let made = give(Some(repository), made)?;
             session.set(|| made);
             Ok(())
         })
@@ -248,7 +251,8 @@ pub unsafe extern "C" fn pi_session_open(
             let session = Out::cleared(session).required("session")?;
             let id = text(id, id_len, "id")?;
             let repository = handle::get(repository)?;
-            let opened = give(&repository, repository.0.open(id, &context::get(context)?)?)?;
+            let opened = repository.0.open(id, &context::get(context)?)?;
+            let opened = give(Some(repository), opened)?;
             session.set(|| opened);
             Ok(())
         })
@@ -272,7 +276,8 @@ pub unsafe extern "C" fn pi_session_open_read_only(
             let session = Out::cleared(session).required("session")?;
             let id = text(id, id_len, "id")?;
             let repository = handle::get(repository)?;
-            let opened = give(&repository, repository.0.open_read_only(id, &context::get(context)?)?)?;
+            let opened = repository.0.open_read_only(id, &context::get(context)?)?;
+            let opened = give(Some(repository), opened)?;
             session.set(|| opened);
             Ok(())
         })

@@ -18,13 +18,15 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 17] = [
+const SECTIONS: [&str; 19] = [
     "version",
     "error",
     "buf",
     "context",
     "repository",
     "session",
+    "legacy",
+    "file",
     "value",
     "entries",
     "nodes",

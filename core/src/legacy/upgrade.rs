@@ -54,7 +54,6 @@ pub(crate) fn upgrade(
         backup.take_back();
         return Err(error);
     }
-    draft.keep();
     sync_folder(path)?;
     file.legacy.backup = Some(backup.path);
     Ok((storage.renamed_to(path), file.legacy))
@@ -69,7 +68,7 @@ fn check_writable(path: &Path) -> Result<()> {
     })
 }
 
-/// The new file while it is being made. Dropped, it is removed.
+/// The new file under the name it is made with. Dropped, it is removed, unless it has its final name by then.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -102,16 +101,15 @@ impl Draft {
         file.sync_all().map_err(failed)?;
         Ok(draft)
     }
-
-    fn keep(self) {
-        std::mem::forget(self);
-    }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_file(&self.0) {
-            tracing::debug!(%error, path = %self.0.display(), "an unfinished file was left behind");
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::debug!(%error, path = %self.0.display(), "an unfinished file was left behind");
+            }
+            _ => {}
         }
     }
 }

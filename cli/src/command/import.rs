@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use pisession::{Context, Error, ErrorKind, ImportOptions, Repository, import_file};
+use pisession::{Context, Error, ErrorKind, ImportOptions, Repository, Warning, import_file};
 use serde::Serialize;
 
 use crate::failure::{ErrorLine, Failure, Verdict, people_text, say};
@@ -70,11 +70,23 @@ struct Imported {
 }
 
 #[derive(Serialize)]
-struct WarningLine {
+pub(super) struct WarningLine {
     kind: &'static str,
     message: String,
     line: u64,
     offset: u64,
+}
+
+impl WarningLine {
+    pub(super) fn all(warnings: &[Warning]) -> Vec<Self> {
+        let line = |warning: &Warning| Self {
+            kind: warning.kind.name(),
+            message: warning.message(),
+            line: warning.line,
+            offset: warning.offset,
+        };
+        warnings.iter().map(line).collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -157,13 +169,7 @@ impl Import {
         };
         let import =
             import_file(file, repository, &options, ctx).map_err(|error| self.with_way_out(error))?;
-        let warnings = import.warnings().iter().map(|warning| WarningLine {
-            kind: warning.kind.name(),
-            message: warning.message(),
-            line: warning.line,
-            offset: warning.offset,
-        });
-        let warnings = warnings.collect();
+        let warnings = WarningLine::all(import.warnings());
         Ok(Imported { file: name.to_owned(), id: import.session.id, added: import.added, warnings })
     }
 }
@@ -187,17 +193,22 @@ fn print(one: &Imported, out: &mut Output) -> Result<(), Failure> {
     let id = out.paint(Role::Id, &clean_line(&one.id, usize::MAX));
     let what = if one.added { "imported" } else { "was there already" };
     out.line(&format!("{id}  {what}  {}", clean_line(&one.file, usize::MAX)))?;
-    for warning in one.warnings.iter().take(WARNINGS) {
+    print_warnings(&one.warnings, &one.file, out)
+}
+
+/// The first warnings, and how many of each kind there are more.
+pub(super) fn print_warnings(warnings: &[WarningLine], file: &str, out: &mut Output) -> Result<(), Failure> {
+    for warning in warnings.iter().take(WARNINGS) {
         let line = format!("  {} line {}: {}", warning.kind, warning.line, clean_line(&warning.message, 400));
         out.line(&out.paint(Role::Problem, &line))?;
     }
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    for warning in one.warnings.iter().skip(WARNINGS) {
+    for warning in warnings.iter().skip(WARNINGS) {
         *kinds.entry(warning.kind).or_default() += 1;
     }
     if !kinds.is_empty() {
         let counts: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
-        let file = clean_line(&one.file, usize::MAX);
+        let file = clean_line(file, usize::MAX);
         let line = format!("  and more: {}; pisession doctor {file} names all", counts.join(", "));
         out.line(&out.paint(Role::Problem, &line))?;
     }

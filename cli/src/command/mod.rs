@@ -9,6 +9,7 @@ mod log;
 mod ls;
 mod show;
 mod tree;
+mod upgrade;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,7 +20,7 @@ use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _}
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 
-/// Look at, check, import and export the sessions of AI agents.
+/// Look at, check, import, upgrade and export the sessions of AI agents.
 ///
 /// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
 /// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
@@ -49,6 +50,7 @@ Examples:
   pisession log session.jsonl --limit 10
   pisession import *.jsonl --into sqlite:sessions
   pisession export sqlite:sessions#ID session.jsonl
+  pisession upgrade session.jsonl
   pisession ls sqlite:sessions --details
   pisession ls jsonl:sessions
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
@@ -57,7 +59,7 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0    fine
-  1    something was found (doctor), or imported with warnings (import)
+  1    something was found (doctor), or there were warnings (import, upgrade)
   2    the arguments make no sense
   3    an error, told on stderr
   130  interrupted
@@ -75,6 +77,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Import(import::Import),
     Export(export::Export),
+    Upgrade(upgrade::Upgrade),
 }
 
 impl Arguments {
@@ -96,6 +99,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Doctor(doctor) => doctor.run(out, ctx),
         Command::Import(import) => import.run(out, ctx),
         Command::Export(export) => export.run(out, ctx),
+        Command::Upgrade(upgrade) => upgrade.run(out, ctx),
     }
 }
 

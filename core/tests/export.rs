@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use legacy_support::shared;
 use pisession::{
     Address, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, Export, ExportOptions,
-    ExportScope, ImportOptions, Json, LegacyPolicy, Loss, LossKind, NewEntry, OpenFileOptions, Order,
-    Repository, Session, SessionReader, Write, addresses, import_file, open_file, open_repository,
+    ExportScope, ImportOptions, Json, LegacyPolicy, Loss, LossKind, NewEntry, OpenOptions, Order, Repository,
+    Session, SessionReader, Write, addresses, import_file, open_file, open_repository,
 };
 use proptest::prelude::*;
 use support::{URIS, background, json, on_every_session, user};
@@ -74,7 +74,7 @@ impl Files {
     }
 
     fn open(&self, bytes: impl AsRef<[u8]>) -> Session {
-        open_file(self.file(bytes), &OpenFileOptions::default(), &background()).unwrap()
+        open_file(self.file(bytes), &OpenOptions::default(), &background()).unwrap()
     }
 
     /// The session that importing the file into `repository` makes.
@@ -170,7 +170,7 @@ fn gives_back_every_file_of(folder: &Path) -> (usize, usize) {
     let ctx = background();
     let (mut same, mut upgraded) = (0, 0);
     for path in session_files(folder) {
-        let Ok(opened) = open_file(&path, &OpenFileOptions::default(), &ctx) else { continue };
+        let Ok(opened) = open_file(&path, &OpenOptions::default(), &ctx) else { continue };
         let Some(legacy) = opened.legacy().filter(|legacy| legacy.version <= 3) else { continue };
         let bytes = std::fs::read(&path).unwrap();
         let expected = with_line_feeds(&bytes);
@@ -181,10 +181,10 @@ fn gives_back_every_file_of(folder: &Path) -> (usize, usize) {
             } else {
                 let uri = uri.replace("{folder}", place.path().to_str().unwrap());
                 let repository = open_repository(&uri, Default::default()).unwrap();
-                let options = OpenFileOptions {
+                let options = OpenOptions {
                     salvage: true,
-                    legacy: LegacyPolicy::Copy(repository),
-                    ..OpenFileOptions::default()
+                    legacy: LegacyPolicy::CopyTo(repository),
+                    ..OpenOptions::default()
                 };
                 open_file(&path, &options, &ctx).unwrap()
             };
@@ -719,7 +719,7 @@ fn a_file_is_only_replaced_on_demand_and_never_half() {
     assert!(left.is_empty(), "{left:?}");
 
     let own = files.file(old_file());
-    let opened = open_file(&own, &OpenFileOptions::default(), &ctx).unwrap();
+    let opened = open_file(&own, &OpenOptions::default(), &ctx).unwrap();
     assert_eq!(opened.export_to(&own, &over, &ctx).unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(std::fs::read_to_string(&own).unwrap(), old_file());
     let nowhere = files.folder.path().join("no/such/folder.jsonl");
@@ -732,7 +732,7 @@ fn a_file_that_changed_or_is_of_a_newer_version_is_not_exported() {
     let ctx = background();
     let files = Files::new();
     let path = files.file(old_file());
-    let session = open_file(&path, &OpenFileOptions::default(), &ctx).unwrap();
+    let session = open_file(&path, &OpenOptions::default(), &ctx).unwrap();
     std::fs::write(&path, HEADER).unwrap();
     let error = session.export(&mut Vec::new(), &ExportOptions::default(), &ctx).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FileChanged);

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use uuid::{NoContext, Timestamp, Uuid};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::process::Process;
 use crate::sync::lock;
 
 /// Where timestamps come from: Unix time in milliseconds.
@@ -57,31 +58,38 @@ pub trait IdGenerator: Send + Sync + fmt::Debug {
 }
 
 /// UUIDv7 ids from the system's clock and random source. Those made without a given time are strictly
-/// increasing, also when the clock steps back.
+/// increasing, also when the clock steps back; those of one millisecond count on from a random one.
 #[derive(Debug, Default)]
 pub struct UuidV7 {
-    last: Mutex<u128>,
+    last: Mutex<Option<(u128, Process)>>,
 }
 
 impl IdGenerator for UuidV7 {
     fn next(&self, timestamp: Option<i64>) -> String {
-        let fresh = |millis: i64| {
-            let millis = millis.clamp(0, (1 << 48) - 1).unsigned_abs();
-            let nanos = (millis % 1000) as u32 * 1_000_000;
-            Uuid::new_v7(Timestamp::from_unix(NoContext, millis / 1000, nanos))
-        };
         if let Some(timestamp) = timestamp {
-            return fresh(timestamp).hyphenated().to_string();
+            return random(millis(timestamp)).hyphenated().to_string();
         }
         let mut last = lock(&self.last);
-        let mut id = fresh(SystemClock.now()).as_u128();
-        if id <= *last {
-            // Count on in the random tail below the variant bits; 2^62 ids fit there.
-            id = *last + 1;
-        }
-        *last = id;
+        let (now, process) = (millis(SystemClock.now()), Process::current());
+        let id = match *last {
+            // Counts on in the random tail below the variant bits; 2^62 ids fit there. In a fork the last id
+            // is the parent's to count on from.
+            Some((id, made_in)) if made_in == process && (id >> 80) as u64 >= now => id + 1,
+            _ => random(now).as_u128(),
+        };
+        *last = Some((id, process));
         Uuid::from_u128(id).hyphenated().to_string()
     }
+}
+
+/// The time as an id has it, in 48 bits.
+fn millis(timestamp: i64) -> u64 {
+    timestamp.clamp(0, (1 << 48) - 1).unsigned_abs()
+}
+
+fn random(millis: u64) -> Uuid {
+    let nanos = (millis % 1000) as u32 * 1_000_000;
+    Uuid::new_v7(Timestamp::from_unix(NoContext, millis / 1000, nanos))
 }
 
 /// Checks an entry, usage or session id: Unicode text, not empty, without U+0000.

@@ -41,6 +41,8 @@ pub(crate) type Waiting<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) trait Backend: Send + Sync {
     fn metadata(&self) -> &SessionMetadata;
     fn ids(&self) -> &Arc<dyn IdGenerator>;
+    /// The process it was opened in.
+    fn process(&self) -> Process;
     /// The reads; `Closed` after close, `Forked` in a child. A begun scope reads through them too, and may
     /// while `close` waits for it to end.
     fn reads(&self) -> Result<&dyn Reads>;
@@ -48,6 +50,7 @@ pub(crate) trait Backend: Send + Sync {
     fn begin_async<'a>(&'a self, ctx: &'a Context) -> Waiting<'a, Result<Ticket>>;
     /// Notes that the calling thread uses the scope.
     fn touch(&self, ticket: Ticket);
+    /// Of a scope of this process: the mutation has checked that.
     fn commit(&self, ticket: Ticket, writes: &[Write], ctx: &Context) -> Result<CommitResult>;
     fn end(&self, ticket: Ticket);
     fn close(&self, ctx: &Context) -> Result<()>;
@@ -140,6 +143,10 @@ impl Backend for LocalSession {
         &self.ids
     }
 
+    fn process(&self) -> Process {
+        self.process
+    }
+
     fn reads(&self) -> Result<&dyn Reads> {
         Ok(self.open_storage()?)
     }
@@ -186,7 +193,6 @@ impl Backend for LocalSession {
         );
         let _entered = span.enter();
         // A scope that began before `close` may still commit: storage closes after it has ended.
-        self.process.check()?;
         let storage = self.storage.as_ref().ok_or_else(crate::storage::closed)?;
         let result = storage.commit(writes, ctx)?;
         if let (Some(first), Some(last)) = (result.seqs.first(), result.seqs.last()) {

@@ -9,7 +9,6 @@ use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::IdGenerator;
 use crate::model::write::{CommitResult, Write};
-use crate::process::Process;
 use crate::session::backend::Backend;
 use crate::session::line::Ticket;
 use crate::session::reader::{SessionReader, sealed::Source};
@@ -34,7 +33,6 @@ pub struct Mutator {
     ticket: Ticket,
     attempted: Mutex<bool>,
     ended: AtomicBool,
-    process: Process,
     span: tracing::Span,
 }
 
@@ -50,7 +48,7 @@ impl Mutator {
     /// fails with.
     pub fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {
         // Before the lock: in a fork it may be held by a thread that is not there.
-        self.process.check()?;
+        self.session.process().check()?;
         // Held through the commit: `end` waits for it.
         let mut attempted = lock(&self.attempted);
         self.check()?;
@@ -79,7 +77,7 @@ impl Mutator {
 
     fn end(&self) {
         // In a fork the line is the parent's.
-        if self.process.check().is_err() {
+        if self.session.process().check().is_err() {
             return;
         }
         let _admitted = lock(&self.attempted);
@@ -126,7 +124,6 @@ impl Mutation {
                 ticket,
                 attempted: Mutex::new(false),
                 ended: AtomicBool::new(false),
-                process: Process::current(),
                 span,
             },
         }

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::scan::plain_end;
 pub(crate) use crate::model::scan::{
     Fault, MAX_DEPTH, end_of_text, scan_object, scan_string, scan_value, skip_white, walk,
 };
+use crate::model::scan::{plain_end, plain_end_in_words};
 
 /// How many bytes a payload may have.
 pub const MAX_PAYLOAD: usize = 256 << 20;
@@ -240,11 +240,13 @@ fn trim(text: &str) -> &str {
 }
 
 fn spells(key: &str, name: &str) -> bool {
-    // Up to its first escape a spelling is what it spells.
+    // An escape is longer than what it spells, and up to the first one a spelling is what it spells.
+    if key.len() <= name.len() {
+        return key == name;
+    }
     let differs = |(key, name): &(u8, u8)| key != name || *key == b'\\';
-    key == name
-        || key.bytes().zip(name.bytes()).find(differs).is_some_and(|(key, _)| key == b'\\')
-            && unescape(key).is_some_and(|key| key == name)
+    key.bytes().zip(name.bytes()).find(differs).is_some_and(|(key, _)| key == b'\\')
+        && unescape(key).is_some_and(|key| key == name)
 }
 
 /// The string a JSON string `text` (with its quotes) spells; none for other JSON and lone surrogates.
@@ -276,28 +278,23 @@ pub(crate) fn push_quoted(out: &mut String, text: &str) {
     use std::fmt::Write as _;
     out.push('"');
     let mut clean = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        let escape = match byte {
-            b'"' => "\\\"",
-            b'\\' => "\\\\",
-            b'\n' => "\\n",
-            b'\r' => "\\r",
-            b'\t' => "\\t",
-            0x08 => "\\b",
-            0x0c => "\\f",
-            0x00..=0x1f => "",
-            _ => continue,
-        };
+    loop {
+        let at = plain_end_in_words(text.as_bytes(), clean);
         out.push_str(&text[clean..at]);
-        clean = at + 1;
-        if escape.is_empty() {
+        let Some(byte) = text.as_bytes().get(at) else { break };
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
             // Writing to a String cannot fail.
-            let _ = write!(out, "\\u{byte:04x}");
-        } else {
-            out.push_str(escape);
+            _ => drop(write!(out, "\\u{byte:04x}")),
         }
+        clean = at + 1;
     }
-    out.push_str(&text[clean..]);
     out.push('"');
 }
 

@@ -291,15 +291,19 @@ pub(crate) fn scan_string(bytes: &[u8], mut pos: usize) -> Result<usize, Fault> 
 /// The first offset from `start` on that holds a quote, a backslash or a control character. What is short is
 /// looked at in words of eight bytes, what is longer in vectors.
 pub(crate) fn plain_end(bytes: &[u8], start: usize) -> usize {
+    let short = bytes.len().min(start + SHORT);
+    let pos = plain_end_in_words(&bytes[..short], start);
+    if pos == short && short < bytes.len() { long_plain_end(bytes, pos) } else { pos }
+}
+
+/// The same in words throughout: for texts that may hold many control characters.
+pub(crate) fn plain_end_in_words(bytes: &[u8], start: usize) -> usize {
     let mut pos = start;
     while let Some(word) = bytes[pos..].first_chunk() {
         if let Some(at) = special_in(*word) {
             return pos + at;
         }
         pos += word.len();
-        if pos == start + SHORT {
-            return long_plain_end(bytes, pos);
-        }
     }
     pos + bytes[pos..].iter().take_while(|byte| !is_special(**byte)).count()
 }
@@ -343,6 +347,7 @@ mod tests {
             for before in 0..50 {
                 let text = format!("{}{special}", "\u{e9}x ".repeat(before));
                 assert_eq!(plain_end(text.as_bytes(), 0), text.len() - 1);
+                assert_eq!(plain_end_in_words(text.as_bytes(), 0), text.len() - 1);
                 let longer = format!("{text}{}\"\\", "x".repeat(before));
                 assert_eq!(plain_end(longer.as_bytes(), 0), text.len() - 1);
             }

@@ -246,13 +246,13 @@ impl NewUsage {
 
 /// The object text of `fields` without those named in `without`.
 pub(crate) fn rest_object(fields: &[Member<'_>], without: &[&str]) -> String {
-    let mut out = String::from("{");
+    let length: usize = fields.iter().map(|member| member.key.len() + member.value.len() + 4).sum();
+    let mut out = String::with_capacity(length + 2);
+    out.push('{');
     for member in fields.iter().filter(|member| !without.iter().any(|name| member.is(name))) {
-        if out.len() > 1 {
-            out.push(',');
+        for piece in [if out.len() > 1 { ",\"" } else { "\"" }, member.key, "\":", member.value] {
+            out.push_str(piece);
         }
-        // Writing to a String cannot fail.
-        let _ = write!(out, "\"{}\":{}", member.key, member.value);
     }
     out.push('}');
     out

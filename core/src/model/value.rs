@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,11 +17,11 @@ use crate::storage::query::ListRead;
 /// Where a value or a list is kept: a namespace and a key.
 ///
 /// The namespace is not empty, neither part holds U+0000, the empty key is legal. Namespace `pi` and all
-/// `pi.*` are the library's own. A value and a list of one address are two things.
+/// `pi.*` are the library's own. A value and a list of one address are two things. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    namespace: String,
-    key: String,
+    namespace: Arc<str>,
+    key: Arc<str>,
 }
 
 impl Address {
@@ -36,12 +37,12 @@ impl Address {
         if namespace.contains('\0') || key.contains('\0') {
             return Err(Error::new(ErrorKind::InvalidAddress, "a namespace or key must not contain U+0000"));
         }
-        Ok(Self { namespace, key })
+        Ok(Self { namespace: namespace.into(), key: key.into() })
     }
 
     /// An address of the library's own; `key` must have been checked.
     pub(crate) fn known(namespace: &str, key: &str) -> Self {
-        Self { namespace: namespace.to_owned(), key: key.to_owned() }
+        Self { namespace: namespace.into(), key: key.into() }
     }
 
     /// Its namespace.
@@ -56,7 +57,7 @@ impl Address {
 
     /// Whether it belongs to the library: namespace `pi` or `pi.*`.
     pub fn is_reserved(&self) -> bool {
-        self.namespace == "pi" || self.namespace.starts_with("pi.")
+        &*self.namespace == "pi" || self.namespace.starts_with("pi.")
     }
 }
 

@@ -1,7 +1,6 @@
 //! One named path through the entry tree: its tip, queries along it, direct appends.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -15,28 +14,28 @@ use crate::session::entries::Entries;
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source};
 use crate::storage::query::BranchScan;
 
-/// A branch name that was checked: not empty, without U+0000.
+/// A branch name that was checked: not empty, without U+0000. It is kept as the address of the branch's tip.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct BranchName(Arc<str>);
+pub(crate) struct BranchName(Address);
 
 impl BranchName {
     pub(crate) fn new(name: &str) -> Result<Self> {
         check_branch_name(name)?;
-        Ok(Self(name.into()))
+        Ok(Self(Address::known(reserved::BRANCH_TIP, name)))
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        self.0.key()
     }
 
     /// Where its tip stands.
-    pub(crate) fn tip(&self) -> Address {
-        Address::known(reserved::BRANCH_TIP, &self.0)
+    pub(crate) fn tip(&self) -> &Address {
+        &self.0
     }
 
     /// The write that moves the branch's tip.
     pub(crate) fn set_tip(&self, tip: Option<&str>) -> Write {
-        Write::SetValue(self.tip(), tip.map_or_else(Json::null, Json::string))
+        Write::SetValue(self.tip().clone(), tip.map_or_else(Json::null, Json::string))
     }
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn branch_tip(
     name: &BranchName,
     ctx: &Context,
 ) -> Result<Option<Option<String>>> {
-    let stored = reads.get_value(&name.tip(), ctx)?;
+    let stored = reads.get_value(name.tip(), ctx)?;
     Ok(stored.map(|stored| text_of(stored.value.as_str()).map(|id| id.into_owned())))
 }
 

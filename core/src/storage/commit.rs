@@ -1,6 +1,6 @@
 //! What every commit checks, on every backend, before anything is written.
 
-use std::collections::HashSet;
+use hashbrown::HashSet;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::address::reserved;

@@ -5,6 +5,10 @@ use std::borrow::Borrow;
 use std::fmt;
 
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
+
+/// How long a UUID is in the one form that is kept as such, and in no other.
+const LENGTH: usize = Hyphenated::LENGTH;
 
 /// The id of an entry. Two are equal exactly if they spell the same text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,10 +22,10 @@ pub(crate) enum IndexedId<T = Box<str>> {
 impl<'a> IndexedId<&'a str> {
     /// The id that `text` spells.
     pub(crate) fn of(text: &'a str) -> Self {
+        // All bytes are looked at, for that is one step in vectors.
+        let has_upper = || text.bytes().fold(false, |found, byte| found | byte.is_ascii_uppercase());
         match Uuid::try_parse(text) {
-            Ok(uuid) if uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == text => {
-                Self::Uuid(uuid)
-            }
+            Ok(uuid) if text.len() == LENGTH && !has_upper() => Self::Uuid(uuid),
             _ => Self::Text(text),
         }
     }

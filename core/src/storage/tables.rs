@@ -1,7 +1,9 @@
 //! Values, lists and ledger of a session as tables in memory.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
+
+use hashbrown::HashSet;
 
 use crate::error::Result;
 use crate::model::json::Json;
@@ -34,7 +36,10 @@ impl<V> Default for Tables<V> {
 
 impl<V: Clone> Tables<V> {
     pub(crate) fn set_value(&mut self, address: &Address, value: V, seq: u64) {
-        self.values.insert(address.clone(), (value, seq));
+        match self.values.get_mut(address) {
+            Some(before) => *before = (value, seq),
+            None => drop(self.values.insert(address.clone(), (value, seq))),
+        }
     }
 
     pub(crate) fn delete_value(&mut self, address: &Address) {

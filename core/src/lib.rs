@@ -55,6 +55,7 @@
 
 mod context;
 mod error;
+mod file_lines;
 mod gate;
 mod legacy;
 mod model;

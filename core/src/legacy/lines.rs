@@ -1,24 +1,18 @@
 //! An old file line by line, and the JSON objects of a line: each byte is looked at once, and nothing of a
 //! payload is decoded.
 //!
-//! Lines end at `\n` only: other separators occur inside strings. The file is read in large chunks; one
-//! line is in memory at a time, of whatever length.
+//! Lines end at `\n` only: other separators occur inside strings.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Take};
-use std::ops::Range;
 
-use memchr::memchr;
 use sha2::{Digest as _, Sha256};
 use smallvec::SmallVec;
 
+use crate::file_lines::FileLines;
 use crate::model::json::{self, Fault, MAX_DEPTH, Member, scan_value, skip_white, walk};
 
-/// How many bytes are read at a time, unless a line is longer: they stay in the processor's cache.
-const CHUNK: usize = 64 << 10;
-/// How many bytes the buffer may keep once a longer line is done with.
-const KEPT_BUFFER: usize = 1 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How deep a field of an entry may nest: payloads may nest two levels more, and conversion adds these.
 const DEPTH: usize = MAX_DEPTH - 2;
@@ -51,10 +45,7 @@ impl Line<'_> {
 
 /// Reads the lines of a file, up to the size it had when it was opened.
 pub(super) struct Lines {
-    file: Take<File>,
-    buffer: Vec<u8>,
-    /// What of the buffer was read and not given yet.
-    rest: Range<usize>,
+    lines: FileLines<Take<File>>,
     number: u64,
     offset: u64,
     hash: Option<Sha256>,
@@ -65,23 +56,13 @@ impl Lines {
     pub(super) fn of(file: &File, size: u64, hash: bool) -> io::Result<Self> {
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
-        let length = usize::try_from(size).unwrap_or(CHUNK).clamp(1, CHUNK);
-        Ok(Self {
-            file: file.take(size),
-            buffer: vec![0; length],
-            rest: 0..0,
-            number: 0,
-            offset: 0,
-            hash: hash.then(Sha256::new),
-        })
+        let lines = FileLines::of(file.take(size), size);
+        Ok(Self { lines, number: 0, offset: 0, hash: hash.then(Sha256::new) })
     }
 
     /// The first bytes of what is still to be read.
     pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
-        if self.rest.is_empty() {
-            self.read_more()?;
-        }
-        Ok(&self.buffer[self.rest.clone()])
+        self.lines.peek()
     }
 
     /// How many bytes were read.
@@ -90,27 +71,16 @@ impl Lines {
     }
 
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        let mut searched = 0;
-        let length = loop {
-            if let Some(at) = memchr(b'\n', &self.buffer[self.rest.start + searched..self.rest.end]) {
-                break searched + at + 1;
-            }
-            searched = self.rest.len();
-            if !self.read_more()? {
-                break searched;
-            }
-        };
-        if length == 0 {
+        let mut bytes = self.lines.next()?;
+        if bytes.is_empty() {
             return Ok(None);
         }
-        let mut bytes = &self.buffer[self.rest.start..self.rest.start + length];
         if let Some(hash) = &mut self.hash {
             hash.update(bytes);
         }
         let offset = self.offset;
-        self.rest.start += length;
         self.number += 1;
-        self.offset += length as u64;
+        self.offset += bytes.len() as u64;
         let terminated = bytes.ends_with(b"\n");
         if terminated {
             bytes = &bytes[..bytes.len() - 1];
@@ -122,28 +92,6 @@ impl Lines {
             text_offset += BYTE_ORDER_MARK.len() as u64;
         }
         Ok(Some(Line { number: self.number, offset, text_offset, bytes, terminated }))
-    }
-
-    /// Reads more behind what is there; false at the end.
-    fn read_more(&mut self) -> io::Result<bool> {
-        self.buffer.copy_within(self.rest.clone(), 0);
-        self.rest = 0..self.rest.len();
-        if self.rest.end == self.buffer.len() {
-            self.buffer.resize(2 * self.buffer.len(), 0);
-        } else if self.buffer.len() > KEPT_BUFFER && self.rest.end < KEPT_BUFFER {
-            self.buffer.truncate(KEPT_BUFFER);
-            self.buffer.shrink_to_fit();
-        }
-        loop {
-            match self.file.read(&mut self.buffer[self.rest.end..]) {
-                Ok(length) => {
-                    self.rest.end += length;
-                    return Ok(length > 0);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
     }
 
     /// The SHA-256 of all that was read.
@@ -308,6 +256,7 @@ pub(super) fn spelled(value: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_lines::{CHUNK, KEPT_BUFFER};
 
     #[test]
     fn lines_of_every_length_come_whole_and_in_order() {

@@ -6,13 +6,15 @@ mod name;
 pub(crate) mod open;
 
 use std::fs;
-use std::io::{self, BufRead as _, Read as _};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_lines::FileLines;
 use crate::legacy::{self, OldFile, upgrade};
 use crate::model::address::session_name;
 use crate::repository::file_name::{LOCK, with_ending};
@@ -35,6 +37,8 @@ use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
 const DRAFT: &str = ".new";
 /// How far the header of a file is looked for in a listing.
 const HEADER: u64 = 1 << 20;
+/// How much of a file is read to find its header: nearly always it is there.
+const LOOK: u64 = 512;
 
 /// Where the files of new sessions go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +55,12 @@ pub(crate) struct JsonlRepository {
     files: Files,
 }
 
-/// What a file says of itself at its beginning.
+/// What a file says of itself at its beginning, and when it was last written.
 struct Found {
     path: PathBuf,
     metadata: SessionMetadata,
     version: u32,
+    modified: Option<SystemTime>,
 }
 
 impl JsonlRepository {
@@ -301,8 +306,7 @@ impl Backend for JsonlRepository {
 impl JsonlRepository {
     fn listing(&self, path: &Path, options: &ListOptions, ctx: &Context) -> Result<SessionListing> {
         let found = look(path)?;
-        let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-        let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = found.modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let mut listing = SessionListing {
             metadata: Some(SessionMetadata { path: Some(path.to_owned()), ..found.metadata }),
             path: Some(path.to_owned()),
@@ -388,31 +392,37 @@ impl Making<'_> {
 /// Reads the header of a session file and no more.
 fn look(path: &Path) -> Result<Found> {
     let io = |error| Error::io("cannot read the session's file", error).with_path(path);
-    match file_at(path)? {
-        Some(there) if there.is_file() => {}
-        Some(_) => {
-            return Err(Error::new(
-                ErrorKind::NotASession,
-                "what bears a session's name is no regular file, and no session",
-            )
-            .with_path(path));
-        }
-        None => {
+    let other = || {
+        Error::new(ErrorKind::NotASession, "what bears a session's name is no regular file, and no session")
+            .with_path(path)
+    };
+    // Opening waits for nobody and follows no link: looking at what is open tells what it is.
+    let flags = nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK;
+    let mut file = match fs::OpenOptions::new().read(true).custom_flags(flags.bits()).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Error::new(ErrorKind::UnknownSession, "the session's file is gone").with_path(path));
         }
-    }
-    let mut line = Vec::new();
-    let file = fs::File::open(path).map_err(io)?;
-    io::BufReader::with_capacity(512, file.take(HEADER)).read_until(b'\n', &mut line).map_err(io)?;
-    let first = std::str::from_utf8(&line).unwrap_or_default().trim_end_matches('\n');
-    match Header::parse(first) {
-        Ok(header) => Ok(Found { path: path.to_owned(), metadata: header.metadata, version: FORMAT as u32 }),
-        Err(error) if error.kind() == ErrorKind::NotASession => {
-            let (metadata, version) = legacy::metadata_of(path)?;
-            Ok(Found { path: path.to_owned(), metadata, version })
+        Err(error) => {
+            return Err(match file_at(path)? {
+                Some(there) if !there.is_file() => other(),
+                _ => io(error),
+            });
         }
-        Err(error) => Err(error.with_path(path)),
+    };
+    let there = file.metadata().map_err(io)?;
+    if !there.is_file() {
+        return Err(other());
     }
+    let mut lines = FileLines::of((&mut file).take(HEADER), LOOK.min(there.len()));
+    let line = lines.next().map_err(io)?;
+    let first = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\n');
+    let (metadata, version) = match Header::parse(first) {
+        Ok(header) => (header.metadata, FORMAT as u32),
+        Err(error) if error.kind() == ErrorKind::NotASession => legacy::metadata_of(path)?,
+        Err(error) => return Err(error.with_path(path)),
+    };
+    Ok(Found { path: path.to_owned(), metadata, version, modified: there.modified().ok() })
 }
 
 fn is_session_name(path: &Path) -> bool {

@@ -10,7 +10,7 @@ use crate::storage::closed;
 use crate::storage::copy::indexed::{Indexed, Item, What};
 use crate::storage::copy::{Ordered, PAGE, Plan, Planner, Record, Sink};
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage};
-use crate::storage::jsonl::lines::Spans;
+use crate::storage::jsonl::spans::Spans;
 use crate::storage::jsonl::{JsonlStorage, OpenMode};
 
 /// What is to be copied, and the file it stands in. A file that compaction replaces stays readable.

@@ -65,8 +65,9 @@ impl Sink for JsonlDraft {
         if self.state.lines.is_multiple_of(PAGE as u64) {
             ctx.check()?;
         }
-        let (line, places) =
-            write_line(std::slice::from_ref(&record.write), record.seq, 0, self.lines.end())?;
+        let mut line = String::new();
+        let writes = std::slice::from_ref(&record.write);
+        let places = write_line(&mut line, writes, record.seq, 0, self.lines.end())?;
         self.write(&line)?;
         for (place, span) in places {
             self.state.apply(place, span)?;

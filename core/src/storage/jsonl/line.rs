@@ -11,13 +11,20 @@ use crate::model::json::{
 use crate::model::usage::{NewUsage, Usage, push_inner, rest_object};
 use crate::model::value::Address;
 use crate::model::write::Write;
-use crate::storage::commit::MAX_SEQ;
+use crate::storage::commit::{MAX_SEQ, payload_length};
 
 /// A piece of a file: from where, how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) offset: u64,
     pub(crate) length: u32,
+}
+
+impl Span {
+    /// Where it ends in the file.
+    pub(crate) fn end(self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
 }
 
 /// A write as it stands in a line, with the place of what it holds: for entries and usage rows the whole
@@ -55,14 +62,18 @@ fn damage(reason: impl Into<String>) -> Damage {
     Damage { reason: reason.into() }
 }
 
-/// Writes a commit as one line, with its line end, which will stand at `offset` of the file.
+/// How many bytes stand around a payload in its record, as a rule.
+const FRAME: usize = 192;
+
+/// Appends a commit as one line, with its line end, to `out`, which will stand at `offset` of the file.
 pub(crate) fn write_line(
+    out: &mut String,
     writes: &[Write],
     first_seq: u64,
     timestamp: i64,
     offset: u64,
-) -> Result<(String, Vec<(Record, Span)>)> {
-    let mut out = String::new();
+) -> Result<Vec<(Record, Span)>> {
+    out.reserve(writes.iter().map(|write| payload_length(write) + FRAME).sum());
     let mut records = Vec::with_capacity(writes.len());
     let many = writes.len() > 1;
     if many {
@@ -73,7 +84,7 @@ pub(crate) fn write_line(
             out.push(',');
         }
         let start = out.len();
-        let record = write_record(&mut out, write, seq, timestamp);
+        let record = write_record(out, write, seq, timestamp);
         let (from, to) = match (&record, write) {
             (
                 Record::SetValue { .. } | Record::AppendList { .. },
@@ -86,7 +97,7 @@ pub(crate) fn write_line(
         records.push((record, Span { offset: offset + from as u64, length }));
     }
     out.push_str(if many { "]\n" } else { "\n" });
-    Ok((out, records))
+    Ok(records)
 }
 
 fn write_record(out: &mut String, write: &Write, seq: u64, timestamp: i64) -> Record {
@@ -149,12 +160,17 @@ fn push_entry(out: &mut String, entry: &NewEntry) {
 }
 
 fn push_address(out: &mut String, kind: &str, op: &str, seq: u64, address: &Address, json: Option<&Json>) {
-    let _ = write!(out, "{{\"kind\":\"{kind}\",\"op\":\"{op}\",\"seq\":{seq},\"namespace\":");
+    for piece in ["{\"kind\":\"", kind, "\",\"op\":\"", op, "\",\"seq\":"] {
+        out.push_str(piece);
+    }
+    let _ = write!(out, "{seq}");
+    out.push_str(",\"namespace\":");
     push_quoted(out, address.namespace());
     out.push_str(",\"key\":");
     push_quoted(out, address.key());
     if let Some(json) = json {
-        let _ = write!(out, ",\"value\":{json}");
+        out.push_str(",\"value\":");
+        out.push_str(json.as_str());
     }
     out.push('}');
 }

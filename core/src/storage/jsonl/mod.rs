@@ -9,6 +9,7 @@ pub(crate) mod draft;
 pub(crate) mod header;
 pub(crate) mod line;
 mod lines;
+mod spans;
 pub(crate) mod state;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,8 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use hashbrown::HashMap;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,6 +39,7 @@ use crate::session::check::{FileCheck, Finding, FindingKind};
 use crate::storage::copy::{Planner, Sink};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
+use crate::storage::jsonl::spans::Spans;
 use crate::storage::jsonl::state::{Damaged, Gap, State};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::tables::KnownIn;
@@ -43,6 +47,11 @@ use crate::storage::{Reads, Storage, closed, commit, read_only};
 
 /// Dead bytes below this are left in the file by `close`.
 const COMPACT_FROM: u64 = 16 << 20;
+
+/// A value longer than this is read from the file each time.
+const SHORT_VALUE: usize = 64;
+/// A line longer than this is not kept for the next commit.
+const KEPT_LINE: usize = 64 << 10;
 
 /// How a file is opened.
 #[derive(Debug, Clone)]
@@ -63,8 +72,8 @@ pub(crate) struct JsonlStorage {
     path: PathBuf,
     options: JsonlOptions,
     current: RwLock<Current>,
-    /// Held by a commit from its checks to its end.
-    committing: Mutex<()>,
+    /// Held by a commit from its checks to its end: the line it writes, kept for the next one's.
+    committing: Mutex<String>,
     /// Closing waits for what was admitted.
     gate: Gate,
     closed: AtomicBool,
@@ -79,6 +88,8 @@ struct Current {
     file: Arc<File>,
     identity: Identity,
     state: State,
+    /// Short values as they were last set here, with their `seq`: tips and counters are read for each commit.
+    short_values: HashMap<Address, (u64, Json)>,
 }
 
 /// The file and what it holds, during one read.
@@ -128,7 +139,8 @@ impl JsonlStorage {
         let metadata = file
             .metadata()
             .map_err(|error| Error::io("cannot look at the session's file", error).with_path(path))?;
-        let current = Current { file: Arc::new(file), identity: Identity::of(&metadata), state };
+        let identity = Identity::of(&metadata);
+        let current = Current { file: Arc::new(file), identity, state, short_values: HashMap::new() };
         Ok(Self::of(path, current, options))
     }
 
@@ -137,7 +149,7 @@ impl JsonlStorage {
             path: path.to_owned(),
             options,
             current: RwLock::new(current),
-            committing: Mutex::new(()),
+            committing: Mutex::default(),
             gate: Gate::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
@@ -262,24 +274,34 @@ impl JsonlStorage {
         String::from_utf8(bytes).map_err(|_| self.not_as_indexed(span))
     }
 
+    fn json(&self, file: &File, span: Span) -> Result<Json> {
+        Ok(Json::trusted(self.text(file, span)?))
+    }
+
+    fn entries(&self, current: &Current, positions: &[usize]) -> Result<Vec<Entry>> {
+        let entries = &current.state.entries;
+        let mut spans = Spans::of(Arc::clone(&current.file));
+        let mut found = Vec::with_capacity(positions.len());
+        for (number, position) in positions.iter().enumerate() {
+            let place = entries.entry(*position);
+            let next = positions[number + 1..].iter().map(|next| entries.entry(*next).payload);
+            let bytes =
+                spans.read(place.payload, next).map_err(|error| self.unreadable(place.payload, error))?;
+            let payload = simdutf8::basic::from_utf8(bytes)
+                .ok()
+                .and_then(|record| payload_of_entry(record, place.entry_type))
+                .ok_or_else(|| self.not_as_indexed(place.payload))?;
+            found.push(entries.with_payload(*position, payload));
+        }
+        Ok(found)
+    }
+
     fn unreadable(&self, span: Span, error: std::io::Error) -> Error {
         Error::io("cannot read a payload", error).with_path(&self.path).with_offset(span.offset)
     }
 
     fn not_as_indexed(&self, span: Span) -> Error {
         self.changed("holds other bytes than it did").with_offset(span.offset)
-    }
-
-    fn json(&self, file: &File, span: Span) -> Result<Json> {
-        Ok(Json::trusted(self.text(file, span)?))
-    }
-
-    fn entry(&self, current: &Current, position: usize) -> Result<Entry> {
-        let place = current.state.entries.entry(position);
-        let record = self.text(&current.file, place.payload)?;
-        let payload =
-            payload_of_entry(&record, place.entry_type).ok_or_else(|| self.not_as_indexed(place.payload))?;
-        Ok(current.state.entries.with_payload(position, payload))
     }
 }
 
@@ -295,22 +317,42 @@ impl Current {
         let metadata = file
             .metadata()
             .map_err(|error| Error::io("cannot look at the session's file", error).with_path(path))?;
-        let state = State::read(&file, damaged).map_err(|error| error.with_path(path))?;
-        Ok(Self { file: Arc::new(file), identity: Identity::of(&metadata), state })
+        let state = State::read(&file, metadata.len(), damaged).map_err(|error| error.with_path(path))?;
+        let identity = Identity::of(&metadata);
+        Ok(Self { file: Arc::new(file), identity, state, short_values: HashMap::new() })
+    }
+
+    /// Keeps what the writes from `first_seq` on set, if it is short.
+    fn keep_short_values(&mut self, writes: &[Write], first_seq: u64) {
+        for (seq, write) in (first_seq..).zip(writes) {
+            if let Write::SetValue(address, value) = write
+                && value.as_str().len() <= SHORT_VALUE
+            {
+                let kept = (seq, value.clone());
+                match self.short_values.get_mut(address) {
+                    Some(before) => *before = kept,
+                    None => drop(self.short_values.insert(address.clone(), kept)),
+                }
+            }
+        }
     }
 }
 
 impl Reads for JsonlStorage {
     fn get_entries(&self, ids: &[&str], ctx: &Context) -> Result<Vec<Entry>> {
         let current = self.read(ctx)?;
-        let found = ids.iter().filter_map(|id| current.state.entries.position(id));
-        found.map(|position| self.entry(&current, position)).collect()
+        let found: Vec<usize> = ids.iter().filter_map(|id| current.state.entries.position(id)).collect();
+        self.entries(&current, &found)
     }
 
     fn get_value(&self, address: &Address, ctx: &Context) -> Result<Option<StoredValue>> {
         let current = self.read(ctx)?;
         let Some((span, seq)) = current.state.tables.value(address) else { return Ok(None) };
-        Ok(Some(StoredValue { address: address.clone(), value: self.json(&current.file, span)?, seq }))
+        let value = match current.short_values.get(address) {
+            Some((set_at, value)) if *set_at == seq => value.clone(),
+            _ => self.json(&current.file, span)?,
+        };
+        Ok(Some(StoredValue { address: address.clone(), value, seq }))
     }
 
     fn scan_values(&self, namespace: &str, prefix: &str, ctx: &Context) -> Result<Vec<StoredValue>> {
@@ -332,7 +374,7 @@ impl Reads for JsonlStorage {
     fn scan_branch(&self, start: &str, scan: &BranchScan, ctx: &Context) -> Result<Vec<Entry>> {
         let current = self.read(ctx)?;
         let found = current.state.entries.scan_branch(start, scan, ctx)?;
-        found.into_iter().map(|position| self.entry(&current, position)).collect()
+        self.entries(&current, &found)
     }
 
     fn scan_branch_structure(
@@ -348,8 +390,7 @@ impl Reads for JsonlStorage {
 
     fn scan_entries(&self, scan: &EntryScan, ctx: &Context) -> Result<Vec<Entry>> {
         let current = self.read(ctx)?;
-        let found = current.state.entries.scan_entries(scan);
-        found.into_iter().map(|position| self.entry(&current, position)).collect()
+        self.entries(&current, &current.state.entries.scan_entries(scan))
     }
 
     fn scan_usage(&self, scan: &UsageScan, ctx: &Context) -> Result<Vec<UsageRow>> {
@@ -414,7 +455,9 @@ impl Storage for JsonlStorage {
             return Err(read_only());
         }
         let _admitted = self.gate.enter().ok_or_else(closed)?;
-        let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        line.clear();
+        line.shrink_to(KEPT_LINE);
         if self.faulted.load(Ordering::Acquire) {
             return Err(Error::new(
                 ErrorKind::StorageFault,
@@ -424,7 +467,7 @@ impl Storage for JsonlStorage {
             .with_hint("open the session again"));
         }
         let timestamp = time_of(self.options.clock.as_ref())?;
-        let (first_seq, line, records, identity) = {
+        let (first_seq, records, identity) = {
             let current = self.lock();
             let state = &current.state;
             let known = KnownIn { entries: &state.entries, tables: &state.tables };
@@ -437,14 +480,12 @@ impl Storage for JsonlStorage {
                     stats: state.stats,
                 });
             }
-            let break_before = state.unterminated;
-            let (mut line, records) =
-                write_line(writes, state.next_seq, timestamp, state.end + u64::from(break_before))?;
-            if break_before {
-                line.insert(0, '\n');
+            if state.unterminated {
+                line.push('\n');
             }
+            let records = write_line(&mut line, writes, state.next_seq, timestamp, state.end)?;
             let identity = self.append(&current, &line)?;
-            (state.next_seq, line, records, identity)
+            (state.next_seq, records, identity)
         };
         let mut current = self.lock_mut();
         let state = &mut current.state;
@@ -461,6 +502,7 @@ impl Storage for JsonlStorage {
             stats: state.stats,
         };
         current.identity = identity;
+        current.keep_short_values(writes, first_seq);
         Ok(result)
     }
 

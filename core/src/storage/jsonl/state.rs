@@ -1,10 +1,12 @@
 //! What a format-4 file holds, as an index of places: replayed line by line, payloads left in the file.
 
-use std::collections::HashSet;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom};
+use std::io::{Seek as _, SeekFrom};
+
+use hashbrown::HashMap;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_lines::FileLines;
 use crate::model::entry::EntryType;
 use crate::model::id::check_id;
 use crate::model::usage::Stats;
@@ -12,9 +14,6 @@ use crate::storage::index::EntryIndex;
 use crate::storage::jsonl::header::{Header, not_a_session};
 use crate::storage::jsonl::line::{Record, Span, read_line};
 use crate::storage::tables::{Tables, UsagePlace};
-
-/// How much is read in one step.
-const CHUNK: usize = 1 << 20;
 
 /// The session as its file says.
 #[derive(Debug)]
@@ -72,31 +71,29 @@ impl State {
         }
     }
 
-    /// Reads a file from its start.
-    pub(crate) fn read(file: &File, damaged: &mut Damaged<'_>) -> Result<Self> {
-        let mut reader = BufReader::with_capacity(CHUNK, file);
-        reader.seek(SeekFrom::Start(0)).map_err(|error| Error::io("cannot read the file", error))?;
-        let mut bytes = Vec::new();
-        let length = read_until_line_end(&mut reader, &mut bytes)?;
-        let terminated = bytes.pop_if(|last| *last == b'\n').is_some();
+    /// Reads a file of `size` bytes from its start.
+    pub(crate) fn read(file: &File, size: u64, damaged: &mut Damaged<'_>) -> Result<Self> {
+        let mut lines = lines_from(file, 0, size)?;
+        let line = lines.next().map_err(unreadable)?;
+        let length = line.len() as u64;
+        let (bytes, terminated) = without_line_end(line);
         if bytes.is_empty() {
             return Err(not_a_session("it is empty or begins with an empty line"));
         }
-        let text = std::str::from_utf8(&bytes).map_err(|_| not_a_session("its first line is not UTF-8"))?;
+        let text = std::str::from_utf8(bytes).map_err(|_| not_a_session("its first line is not UTF-8"))?;
         let header = Header::parse(text)?;
         let mut state = Self::new(header, length);
         state.unterminated = !terminated;
-        state.read_lines(&mut reader, damaged)?;
+        state.read_lines(&mut lines, damaged)?;
         Ok(state)
     }
 
     /// Reads what was added behind what was understood.
     pub(crate) fn read_more(&mut self, file: &File) -> Result<()> {
-        let mut reader = BufReader::with_capacity(CHUNK, file);
-        reader.seek(SeekFrom::Start(self.end)).map_err(|error| Error::io("cannot read the file", error))?;
+        let mut lines = lines_from(file, self.end, u64::MAX)?;
         if self.unterminated {
-            let mut line_end = Vec::new();
-            if read_until_line_end(&mut reader, &mut line_end)? == 0 {
+            let line_end = lines.next().map_err(unreadable)?;
+            if line_end.is_empty() {
                 return Ok(());
             }
             if line_end != b"\n" {
@@ -109,20 +106,18 @@ impl State {
             self.end += 1;
             self.unterminated = false;
         }
-        self.read_lines(&mut reader, &mut Damaged::Refuse)
+        self.read_lines(&mut lines, &mut Damaged::Refuse)
     }
 
-    fn read_lines(&mut self, reader: &mut BufReader<&File>, damaged: &mut Damaged<'_>) -> Result<()> {
-        let mut bytes = Vec::new();
+    fn read_lines(&mut self, lines: &mut FileLines<&File>, damaged: &mut Damaged<'_>) -> Result<()> {
         loop {
-            bytes.clear();
-            let length = read_until_line_end(reader, &mut bytes)?;
-            if length == 0 {
+            let line = lines.next().map_err(unreadable)?;
+            if line.is_empty() {
                 return Ok(());
             }
             let offset = self.end;
-            let terminated = bytes.pop_if(|last| *last == b'\n').is_some();
-            match self.take_line(&bytes, offset) {
+            let (bytes, terminated) = without_line_end(line);
+            match self.take_line(bytes, offset) {
                 Ok(()) => {}
                 // A torn tail: what a crash left of a commit that nobody was told of.
                 Err(_) if !terminated => return Ok(()),
@@ -138,14 +133,14 @@ impl State {
                 },
             }
             self.lines += 1;
-            self.end = offset + length;
+            self.end = offset + line.len() as u64;
             self.unterminated = !terminated;
         }
     }
 
     /// Takes one line whole, or says what is wrong with it and changes nothing.
     fn take_line(&mut self, bytes: &[u8], offset: u64) -> Result<(), String> {
-        let line = std::str::from_utf8(bytes)
+        let line = simdutf8::compat::from_utf8(bytes)
             .map_err(|error| format!("it is not UTF-8 (byte {} of the line)", error.valid_up_to()))?;
         let records = read_line(line, offset).map_err(|damage| damage.reason)?;
         self.check(&records)?;
@@ -157,8 +152,8 @@ impl State {
 
     fn check(&self, records: &[(Record, Span)]) -> Result<(), String> {
         let mut last = self.highest;
-        let mut ids: HashSet<&str> = HashSet::new();
-        let mut new_entries: HashSet<&str> = HashSet::new();
+        // The ids of the line, and whether each is an entry's.
+        let mut ids: HashMap<&str, bool> = HashMap::new();
         for (record, _) in records {
             let seq = record.seq();
             if seq <= last {
@@ -169,19 +164,22 @@ impl State {
                 Record::Entry(entry) => {
                     if let Some(parent) = &entry.parent_id
                         && self.entries.position(parent).is_none()
-                        && !new_entries.contains(parent.as_str())
+                        && ids.get(parent.as_str()) != Some(&true)
                     {
                         return Err(format!("the parent '{parent}' of entry '{}' does not exist", entry.id));
                     }
-                    new_entries.insert(&entry.id);
                     &entry.id
                 }
                 Record::Usage { id, .. } => id,
                 _ => continue,
             };
             check_id(id).map_err(|error| error.message().to_owned())?;
-            if self.entries.position(id).is_some() || self.tables.has_usage(id) || !ids.insert(id) {
-                return Err(format!("the id '{id}' was used before"));
+            if self.entries.position(id).is_some() || self.tables.has_usage(id) {
+                return Err(used_before(id));
+            }
+            let is_entry = matches!(record, Record::Entry(_));
+            if ids.insert(id, is_entry).is_some() {
+                return Err(used_before(id));
             }
         }
         Ok(())
@@ -209,7 +207,21 @@ impl State {
     }
 }
 
-fn read_until_line_end(reader: &mut BufReader<&File>, bytes: &mut Vec<u8>) -> Result<u64> {
-    let length = reader.read_until(b'\n', bytes).map_err(|error| Error::io("cannot read the file", error))?;
-    Ok(length as u64)
+fn used_before(id: &str) -> String {
+    format!("the id '{id}' was used before")
+}
+
+/// The lines from `offset` on of a file of about `size` bytes.
+fn lines_from(mut file: &File, offset: u64, size: u64) -> Result<FileLines<&File>> {
+    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+    Ok(FileLines::of(file, size))
+}
+
+fn unreadable(error: std::io::Error) -> Error {
+    Error::io("cannot read the file", error)
+}
+
+/// A line without its line end, and whether it had one.
+fn without_line_end(line: &[u8]) -> (&[u8], bool) {
+    line.strip_suffix(b"\n").map_or((line, false), |line| (line, true))
 }

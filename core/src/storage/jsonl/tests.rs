@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::model::entry::NewEntry;
 use crate::model::id::SystemClock;
 use crate::model::json::MAX_PAYLOAD;
 
@@ -206,4 +207,94 @@ fn closing_waits_for_a_read_as_long_as_it_may_and_can_be_done_again() {
     assert_eq!(storage.stats(&ctx).unwrap_err().kind(), ErrorKind::Closed);
     drop(reading);
     storage.close(&late).unwrap();
+}
+
+#[test]
+fn compaction_leaves_one_line_for_each_thing_that_is_alive_and_nothing_else() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let list = Address::new("app", "list").unwrap();
+    let filler = format!("\"{}\"", "x".repeat(1_000));
+    for round in 0..50 {
+        let element = Json::parse(&filler).unwrap();
+        storage.commit(&[set("kept", &filler), set(&format!("gone{round}"), &filler)], &ctx).unwrap();
+        storage.commit(&[Write::AppendList(list.clone(), element.clone())], &ctx).unwrap();
+        let gone = Address::new("app", format!("gone{round}")).unwrap();
+        storage.commit(&[Write::DeleteValue(gone), Write::DeleteList(list.clone())], &ctx).unwrap();
+    }
+    let entries: Vec<Write> = (0..3)
+        .map(|number| {
+            let parent = (number > 0).then(|| format!("e{}", number - 1));
+            let message = Json::parse("{\"role\":\"user\"}").unwrap();
+            Write::Entry(NewEntry::message(format!("e{number}"), parent.as_deref(), &message))
+        })
+        .collect();
+    storage.commit(&entries, &ctx).unwrap();
+    let before = storage.next_seq(&ctx).unwrap();
+    let compaction = storage.compact(&ctx).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!((compaction.after, text.lines().count()), (text.len() as u64, 1 + 1 + 3), "{text}");
+    assert!(text.len() < 2_000 && compaction.before > 150_000, "{compaction:?}");
+    // What is alive is as it was, there is nothing left to take away, and the numbers go on.
+    let kept = Address::new("app", "kept").unwrap();
+    assert_eq!(storage.get_value(&kept, &ctx).unwrap().unwrap().value.as_str(), filler);
+    assert_eq!(storage.compact(&ctx).unwrap().after, compaction.after);
+    drop(storage);
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    assert_eq!(storage.next_seq(&ctx).unwrap(), before);
+    assert_eq!(storage.get_entries(&["e2", "e0"], &ctx).unwrap().len(), 2);
+}
+
+#[test]
+fn entries_come_right_in_any_order_near_and_far_apart() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    // Short ones side by side, some longer than what is read in one step, and much between some.
+    let lengths = [1, 10, 40_000, 1, 1, 100_000, 5, 2_000, 2_000, 33_000, 0, 7];
+    let text = |number: usize| format!("{{\"n\":{number},\"text\":\"{}\"}}", "é".repeat(lengths[number]));
+    for number in 0..lengths.len() {
+        let entry = NewEntry::message(format!("e{number}"), None, &Json::parse(text(number)).unwrap());
+        let between = set("between", &format!("\"{}\"", "x".repeat(number % 3 * 5_000)));
+        storage.commit(&[Write::Entry(entry), between], &ctx).unwrap();
+    }
+    let ascending: Vec<usize> = (0..lengths.len()).collect();
+    let descending = ascending.iter().rev().copied().collect();
+    let mixed = vec![3, 3, 11, 0, 5, 4, 6, 1, 10, 2];
+    for order in [ascending, descending, mixed] {
+        let ids: Vec<String> = order.iter().map(|number| format!("e{number}")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let found = storage.get_entries(&ids, &ctx).unwrap();
+        for (number, entry) in order.iter().zip(&found) {
+            assert_eq!(entry.message(), Some(text(*number).as_str()));
+        }
+        assert_eq!(found.len(), order.len());
+    }
+}
+
+#[test]
+fn a_short_value_is_the_newest_one_through_sets_deletes_and_failed_commits() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let address = Address::new("app", "n").unwrap();
+    let value = || storage.get_value(&address, &ctx).unwrap().map(|stored| stored.value.as_str().to_owned());
+    let long = format!("\"{}\"", "x".repeat(500));
+    storage.commit(&[set("n", "1"), set("n", "2")], &ctx).unwrap();
+    assert_eq!(value().as_deref(), Some("2"));
+    storage.commit(&[set("n", &long)], &ctx).unwrap();
+    assert_eq!(value().as_deref(), Some(long.as_str()));
+    storage.commit(&[set("n", "3")], &ctx).unwrap();
+    storage.commit(&[set("n", "4"), Write::DeleteValue(address.clone())], &ctx).unwrap();
+    assert_eq!(value(), None);
+    storage.commit(&[set("n", "5")], &ctx).unwrap();
+    storage.compact(&ctx).unwrap();
+    assert_eq!(value().as_deref(), Some("5"));
+    let refused = Write::SetValue(Address::new("pi.nobody", "").unwrap(), Json::null());
+    storage.commit(&[set("n", "6"), refused], &ctx).unwrap_err();
+    assert_eq!(value().as_deref(), Some("5"));
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use pisession::{
     Context, CreateOptions, Durability, Json, NewNode, Repository, RepositoryOptions, open_repository,
 };
@@ -66,8 +67,15 @@ pub(crate) fn repository(kind: Kind, place: &Path, durability: Durability) -> Re
 /// Name of the session in the folders made here.
 pub(crate) const SESSION: &str = "bench";
 
-/// A folder with one session of `size` messages in one chain on branch `main`. Made once, then copied.
+/// A copy of [`made_session`], for a side that writes.
 pub(crate) fn session_of(kind: Kind, size: u64, copy: &str) -> Result<PathBuf, Failure> {
+    let target = fresh(copy)?;
+    copy_folder(&made_session(kind, size)?, &target)?;
+    Ok(target)
+}
+
+/// A folder with one session of `size` messages in one chain on branch `main`. Made once, for sides that read.
+pub(crate) fn made_session(kind: Kind, size: u64) -> Result<PathBuf, Failure> {
     let name = format!("made-{}-{size}", kind.scheme());
     let made = folder()?.join(&name);
     if !made.join("done").exists() {
@@ -88,9 +96,21 @@ pub(crate) fn session_of(kind: Kind, size: u64, copy: &str) -> Result<PathBuf, F
         repository.close(&ctx)?;
         fs::write(making.join("done"), "")?;
     }
-    let target = fresh(copy)?;
-    copy_folder(&made, &target)?;
-    Ok(target)
+    Ok(made)
+}
+
+/// The file of the JSONL session of that size.
+pub(crate) fn jsonl_file(size: u64) -> Result<PathBuf, Failure> {
+    let repository = repository(Kind::Jsonl, &made_session(Kind::Jsonl, size)?, Durability::Process)?;
+    let listed = repository.list(&Default::default(), &Context::background())?;
+    Ok(listed.into_iter().find_map(|listing| listing.path).ok_or("no session")?)
+}
+
+/// Drops a file from the page cache, so that reading it reads the disk.
+pub(crate) fn cool(path: &Path) -> Result<(), Failure> {
+    let file = fs::File::open(path)?;
+    file.sync_all()?;
+    Ok(posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)?)
 }
 
 /// Copies a file onto the disk: what the system has yet to write would slow whatever is measured next.

@@ -2,7 +2,8 @@
 //!
 //! Every measurement runs in a process of its own, so that its peak memory is its own. `cargo bench` runs
 //! all; `cargo bench -- append` those whose name holds the word; `BENCH_SIZES=1000,100000` limits the sizes.
-//! Files are made under `BENCH_DIR`, by default the system's folder for temporary files: for numbers at
+//! The sides of a case take turns in `BENCH_ROUNDS` rounds, 5 by default; what is printed is the median of the
+//! rounds, of a ratio the median of each round's, of memory the most. Files are made under `BENCH_DIR`, by default the system's folder for temporary files: for numbers at
 //! `power` it must be on a real disk.
 
 mod cases;
@@ -27,6 +28,28 @@ fn main() -> Result<(), Failure> {
 struct Measured {
     nanos: f64,
     peak_kib: u64,
+}
+
+/// What one side took, round by round.
+struct Rounds(Vec<Measured>);
+
+impl Rounds {
+    fn nanos(&self) -> f64 {
+        median(self.0.iter().map(|round| round.nanos).collect())
+    }
+
+    fn ratio_to(&self, other: &Self) -> f64 {
+        median(self.0.iter().zip(&other.0).map(|(own, other)| own.nanos / other.nanos).collect())
+    }
+
+    fn peak_mib(&self) -> f64 {
+        self.0.iter().map(|round| round.peak_kib).max().unwrap_or_default() as f64 / 1024.0
+    }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
 }
 
 /// The child: runs one side of one case and prints what it took.
@@ -68,6 +91,7 @@ fn table(word: &str) -> Result<(), Failure> {
         Ok(sizes) => sizes.split(',').map(str::parse).collect::<Result<_, _>>()?,
         Err(_) => vec![1_000, 100_000, 1_000_000],
     };
+    let rounds: usize = std::env::var("BENCH_ROUNDS").map_or(Ok(5), |rounds| rounds.parse())?;
     println!("{:<42} {:>9} {:>12} {:>9}  {:<52} aim", "case", "size", "took", "peak", "ratio");
     for case in cases::ALL.iter().filter(|case| case.name.contains(word)) {
         let largest = sizes.iter().max().copied().unwrap_or_default();
@@ -76,43 +100,53 @@ fn table(word: &str) -> Result<(), Failure> {
             .iter()
             .copied()
             .filter(|size| sizes.contains(size) || (case.fixed && *size <= largest));
-        let mut first: Option<Measured> = None;
+        let mut smallest: Option<f64> = None;
         for size in wanted {
-            let mut rows: Vec<(&str, Measured)> = Vec::new();
-            for (side, _) in case.sides {
-                rows.push((side, child(case.name, side, size)?));
-            }
-            let (_, ours) = rows[0];
-            let ratios: Vec<String> = rows[1..]
+            let sides = run(case, size, rounds.max(1))?;
+            let (_, ours) = &sides[0];
+            let ratios: Vec<String> = sides[1..]
                 .iter()
-                .map(|(side, other)| format!("{:.2}x {side}", ours.nanos / other.nanos))
+                .map(|(side, other)| format!("{:.2}x {side}", ours.ratio_to(other)))
                 .chain(
-                    first
+                    smallest
                         .filter(|_| case.per_operation)
-                        .map(|first| format!("{:.2}x smallest", ours.nanos / first.nanos)),
+                        .map(|smallest| format!("{:.2}x smallest", ours.nanos() / smallest)),
                 )
                 .collect();
             println!(
                 "{:<42} {size:>9} {:>12} {:>7.1}M  {:<52} {}",
                 case.name,
-                readable(ours.nanos),
-                ours.peak_kib as f64 / 1024.0,
+                readable(ours.nanos()),
+                ours.peak_mib(),
                 ratios.join(", "),
                 case.aim,
             );
-            for (side, other) in &rows[1..] {
+            for (side, other) in &sides[1..] {
                 println!(
                     "{:<42} {:>9} {:>12} {:>7.1}M",
                     format!("  {side}"),
                     "",
-                    readable(other.nanos),
-                    other.peak_kib as f64 / 1024.0
+                    readable(other.nanos()),
+                    other.peak_mib()
                 );
             }
-            first = first.or(Some(ours));
+            smallest = smallest.or(Some(ours.nanos()));
         }
     }
     Ok(())
+}
+
+/// The sides of a case in turns, every other round the other way round: what else the machine does meets all.
+fn run(case: &cases::Case, size: u64, rounds: usize) -> Result<Vec<(&'static str, Rounds)>, Failure> {
+    let mut sides: Vec<_> = case.sides.iter().map(|(side, _)| (*side, Rounds(Vec::new()))).collect();
+    for round in 0..rounds {
+        for turn in 0..sides.len() {
+            let turn = if round % 2 == 0 { turn } else { sides.len() - 1 - turn };
+            let (side, taken) = &mut sides[turn];
+            taken.0.push(child(case.name, side, size)?);
+        }
+    }
+    Ok(sides)
 }
 
 fn child(case: &str, side: &str, size: u64) -> Result<Measured, Failure> {

@@ -2,15 +2,15 @@
 //! plain files with the same bytes.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use pisession::{Context, Durability, IdGenerator as _, UuidV7};
+use pisession::{Durability, IdGenerator as _, UuidV7};
 use rusqlite::{Connection, params};
 
 use crate::cases::commits;
-use crate::data::{Kind, copy_file, folder, fresh, legacy_file, message, repository, session_of};
+use crate::data::{cool, copy_file, folder, fresh, jsonl_file, legacy_file, message};
 use crate::{Failure, Took};
 
 /// Reads a file once, so that every side finds it in the page cache.
@@ -186,11 +186,31 @@ pub(crate) fn read_and_validate(size: u64) -> Result<Took, Failure> {
 
 /// The same for a file of JSON lines.
 pub(crate) fn read_and_validate_jsonl(size: u64) -> Result<Took, Failure> {
-    let repository =
-        repository(Kind::Jsonl, &session_of(Kind::Jsonl, size, "raw-lines")?, Durability::Process)?;
-    let listed = repository.list(&Default::default(), &Context::background())?;
-    let path = listed.into_iter().find_map(|listing| listing.path).ok_or("no session")?;
-    validate(&path)
+    validate(&jsonl_file(size)?)
+}
+
+/// Reads a file that is not in the page cache, and does nothing with it.
+pub(crate) fn read_cold(size: u64) -> Result<Took, Failure> {
+    let path = jsonl_file(size)?;
+    cool(&path)?;
+    let start = Instant::now();
+    let mut file = File::open(&path)?;
+    let mut buffer = vec![0; 64 << 10];
+    while file.read(&mut buffer)? > 0 {}
+    Ok(Took::new(start.elapsed(), 1))
+}
+
+/// Writes so many bytes as compaction leaves of a session, and syncs them.
+pub(crate) fn write_and_sync(size: u64) -> Result<Took, Failure> {
+    let line = format!("{}\n", message(0)?);
+    let path = fresh("raw-compact")?.join("lines.jsonl");
+    let start = Instant::now();
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    for _ in 0..size {
+        file.write_all(line.as_bytes())?;
+    }
+    file.into_inner()?.sync_all()?;
+    Ok(Took::new(start.elapsed(), 1))
 }
 
 fn validate(path: &Path) -> Result<Took, Failure> {

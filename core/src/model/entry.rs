@@ -5,7 +5,9 @@ use std::fmt::{self, Write as _};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::id::check_id;
-use crate::model::json::{Json, Member, Members, push_quoted, text_of};
+use crate::model::json::{
+    Json, MAX_DEPTH, Member, Members, end_of_text, push_quoted, scan_value, text_of, walk,
+};
 use crate::model::usage::{push_inner, rest_object};
 
 /// What an entry is.
@@ -162,7 +164,7 @@ impl NewEntry {
             Error::new(ErrorKind::InvalidArgument, format!("a {} entry {what}", self.entry_type))
                 .with_id(&self.id)
         };
-        let fields = Members::of(self.payload.as_str())
+        let (fields, is_pending) = fields_of(self.payload.as_str())
             .ok_or_else(|| invalid("must have a JSON object as its payload".to_owned()))?;
         match (self.entry_type, &self.custom_type) {
             (EntryType::Custom, None) => return Err(invalid("must have a custom type".to_owned())),
@@ -180,10 +182,7 @@ impl NewEntry {
         }
         check_payload(self.entry_type, &fields.0).map_err(invalid)?;
         // What an older file holds is kept as it is.
-        if self.made_at.is_none()
-            && self.entry_type == EntryType::Message
-            && is_pending(fields.get("message").unwrap_or_default())
-        {
+        if self.made_at.is_none() && self.entry_type == EntryType::Message && is_pending {
             return Err(Error::new(
                 ErrorKind::PendingAssistant,
                 "an assistant message whose stopReason is 'pending' cannot be stored",
@@ -298,14 +297,33 @@ pub(crate) fn check_payload(entry_type: EntryType, fields: &[Member<'_>]) -> Res
     Ok(())
 }
 
-fn is_pending(message: &str) -> bool {
-    // Members of a message are only looked at when the word can be there at all: messages are large. An
-    // ASCII letter may also be spelt as an escape.
-    (message.contains("pending") || message.contains("\\u00"))
-        && Members::of(message).is_some_and(|fields| {
-            fields.text("role").as_deref() == Some("assistant")
-                && fields.text("stopReason").as_deref() == Some("pending")
-        })
+/// The fields of a payload, and whether the message in it is an assistant's that is pending. Messages are
+/// large: each byte is looked at once.
+fn fields_of(payload: &str) -> Option<(Members<'_>, bool)> {
+    let mut fields = Members::default();
+    let mut is_pending = false;
+    let end = walk(payload, 0, |key, name, pos| {
+        let end = if name == "message" && payload[pos..].starts_with('{') {
+            let (mut role, mut stop_reason) = (None, None);
+            let end = walk(payload, pos, |_, name, pos| {
+                let end = scan_value(payload, pos, MAX_DEPTH - 1)?;
+                match name {
+                    "role" => role = text_of(&payload[pos..end]),
+                    "stopReason" => stop_reason = text_of(&payload[pos..end]),
+                    _ => {}
+                }
+                Ok(end)
+            })?;
+            is_pending = role.as_deref() == Some("assistant") && stop_reason.as_deref() == Some("pending");
+            end
+        } else {
+            scan_value(payload, pos, MAX_DEPTH)?
+        };
+        fields.0.push(Member { key, value: &payload[pos..end] });
+        Ok(end)
+    });
+    end_of_text(payload, end.ok()?).ok()?;
+    Some((fields, is_pending))
 }
 
 /// An entry as stored.

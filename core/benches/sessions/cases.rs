@@ -300,7 +300,7 @@ fn compact(size: u64) -> Result<Took, Failure> {
             for number in numbers {
                 let value = message(number + time)?;
                 live += value.as_str().len() as u64;
-                writes.push(Write::SetValue(Address::new("bench", &number.to_string())?, value));
+                writes.push(Write::SetValue(Address::new("bench", number.to_string())?, value));
             }
             session.mutate(|mutator, ctx| mutator.commit(&writes, ctx), &ctx)?;
         }

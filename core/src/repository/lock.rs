@@ -95,7 +95,13 @@ impl FileLock {
     /// Writes who holds it. It is held all the same if that fails.
     fn sign(&self) {
         let text = Holder::current().text();
-        let written = self.file.set_len(0).and_then(|()| (&*self.file).write_all(text.as_bytes()));
+        // One that was emptied is written to the disk when it is closed, on ext4: only what is not empty is.
+        let written = self.file.metadata().and_then(|before| {
+            if before.len() > 0 {
+                self.file.set_len(0)?;
+            }
+            (&*self.file).write_all(text.as_bytes())
+        });
         if let Err(error) = written {
             tracing::debug!(%error, path = %self.path.display(), "a lock file could not be signed");
         }

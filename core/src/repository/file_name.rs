@@ -13,6 +13,8 @@ use crate::storage::sqlite::TEMPORARY_SUFFIX;
 pub(crate) const SESSION: &str = ".sqlite";
 /// How the name of a lock file ends, appended to the name of what it locks.
 pub(crate) const LOCK: &str = ".lock";
+/// How the name of a file of JSON lines ends that is being made, appended to the name it will have.
+pub(crate) const DRAFT: &str = ".new";
 /// What SQLite appends to a database's name for the files beside it.
 pub(crate) const SIDE_FILES: [&str; 3] = ["-wal", "-shm", "-journal"];
 

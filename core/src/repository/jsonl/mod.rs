@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::file_lines::FileLines;
 use crate::legacy::{self, OldFile, upgrade};
 use crate::model::address::session_name;
-use crate::repository::file_name::{LOCK, with_ending};
+use crate::repository::file_name::{DRAFT, LOCK, with_ending};
 use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside, refuse_dangling};
 use crate::repository::lock::FileLock;
 use crate::repository::{
@@ -33,8 +33,6 @@ use crate::storage::jsonl::draft::JsonlDraft;
 use crate::storage::jsonl::header::{FORMAT, Header};
 use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
 
-/// How the name of a file that is being made ends.
-const DRAFT: &str = ".new";
 /// How far the header of a file is looked for in a listing.
 const HEADER: u64 = 1 << 20;
 /// How much of a file is read to find its header: nearly always it is there.
@@ -100,22 +98,22 @@ impl JsonlRepository {
         Ok(found)
     }
 
-    /// The files that hold the session `id`. A file whose name says another id is not looked into.
-    fn files_of(&self, id: &str, ctx: &Context) -> Result<Vec<Found>> {
-        let mut found = Vec::new();
+    /// The files that hold the session `id`. A file whose name says another id is not looked into. With the
+    /// error of one that may hold it and could not be read.
+    fn files_of(&self, id: &str, ctx: &Context) -> Result<(Vec<Found>, Option<Error>)> {
+        let (mut found, mut unread) = (Vec::new(), None);
         for path in self.paths()? {
             ctx.check()?;
             let may_be =
                 path.file_name().and_then(|name| name.to_str()).is_none_or(|name| name::may_be(name, id));
-            // One that cannot be read is no session of that id; a listing names it.
-            if may_be
-                && let Ok(looked) = look(&path)
-                && looked.metadata.id == id
-            {
-                found.push(looked);
+            match if may_be { Some(look(&path)) } else { None } {
+                Some(Ok(looked)) if looked.metadata.id == id => found.push(looked),
+                Some(Err(error)) if error.kind() == ErrorKind::Io => unread = Some(error),
+                // One that is damaged is no session of that id; a listing names it.
+                _ => {}
             }
         }
-        Ok(found)
+        Ok((found, unread))
     }
 
     /// The one file that holds the session; with `given`, that one.
@@ -132,8 +130,9 @@ impl JsonlRepository {
                 Err(unknown_session(id).with_path(given))
             };
         }
-        let mut found = self.files_of(id, ctx)?;
+        let (mut found, unread) = self.files_of(id, ctx)?;
         match found.len() {
+            0 if let Some(error) = unread => Err(error),
             0 => Err(unknown_session(id).with_path(&self.root)),
             1 => Ok(found.swap_remove(0)),
             count => {
@@ -202,7 +201,7 @@ impl JsonlRepository {
         self.sweep(&folder)?;
         // The file's name says when it was made, so a lock of its own reserves the id.
         let reserved = self.root.join(name::reservation(&id));
-        let exists = || Ok(!self.files_of(&id, ctx)?.is_empty());
+        let exists = || Ok(!self.files_of(&id, ctx)?.0.is_empty());
         let reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
         let lock = lock_session(&id, &with_ending(&path, LOCK))?;
         let temporary = Temporary(with_ending(&path, DRAFT));
@@ -210,8 +209,16 @@ impl JsonlRepository {
         Ok(Making { repository: self, id, path, temporary, draft, lock, _reserved: reserved })
     }
 
-    /// Removes what creates that were killed left in a folder.
+    /// Removes what creates and compactions that were killed left in a folder, and reserved ids.
     fn sweep(&self, folder: &Path) -> Result<()> {
+        for path in names(&self.root)? {
+            // Dropped, an abandoned lock takes its file with it.
+            if path.as_os_str().as_encoded_bytes().ends_with(name::RESERVATION.as_bytes())
+                && let Err(error) = FileLock::take_abandoned(&path, false)
+            {
+                not_swept(&path, &error);
+            }
+        }
         for path in names(folder)? {
             let name = path.to_string_lossy();
             let endings = [upgrade::DRAFT, DRAFT, LOCK];
@@ -231,7 +238,7 @@ impl JsonlRepository {
                 None => Ok(()),
             });
             if let Err(error) = swept {
-                tracing::debug!(%error, path = %path.display(), "what a crash left was not swept");
+                not_swept(&path, &error);
             }
         }
         Ok(())
@@ -375,17 +382,23 @@ impl Draft for Making<'_> {
 impl Making<'_> {
     fn publish(self, ctx: &Context) -> Result<Session> {
         let Self { repository, id, path, draft, temporary, lock, _reserved } = self;
-        let (file, state) = draft.finish(repository.files.options.durability)?;
+        let (file, state) = draft.finish()?;
         ctx.check()?;
         fs::hard_link(&temporary.0, &path).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => session_exists(&id),
             _ => Error::io("cannot make the session's file", error).with_path(&path),
         })?;
         drop(temporary);
-        path.parent().map_or(Ok(()), |folder| repository.files.sync_folder(folder))?;
         let options = repository.storage_options(OpenMode::ReadWrite, false);
-        let storage = JsonlStorage::made(&path, file, state, options)?;
-        Ok(repository.admit(&path, storage, Some(lock), None))
+        let synced = path.parent().map_or(Ok(()), |folder| repository.files.sync_folder(folder));
+        match synced.and_then(|()| JsonlStorage::made(&path, file, state, options)) {
+            Ok(storage) => Ok(repository.admit(&path, storage, Some(lock), None)),
+            Err(error) => {
+                // Nobody was told of it: an attempt that failed leaves nothing.
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
     }
 }
 
@@ -423,6 +436,10 @@ fn look(path: &Path) -> Result<Found> {
         Err(error) => return Err(error.with_path(path)),
     };
     Ok(Found { path: path.to_owned(), metadata, version, modified: there.modified().ok() })
+}
+
+fn not_swept(path: &Path, error: &io::Error) {
+    tracing::debug!(%error, path = %path.display(), "what a crash left was not swept");
 }
 
 fn is_session_name(path: &Path) -> bool {

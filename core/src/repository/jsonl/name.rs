@@ -89,9 +89,12 @@ pub(crate) fn file(id: &str, created_at: i64) -> Result<String> {
     Ok(name)
 }
 
+/// How the name of a lock ends that reserves an id. No other file's does.
+pub(crate) const RESERVATION: &str = ".new.lock";
+
 /// The name of the lock that reserves the id of a session that is being made.
 pub(crate) fn reservation(id: &str) -> String {
-    format!("{}.lock", encode(id))
+    encode(id) + RESERVATION
 }
 
 /// Whether a file of that name may be the session `id`: it says so, or says no id at all.

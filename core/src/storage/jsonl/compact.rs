@@ -1,13 +1,14 @@
 //! Snapshot compaction: the file again, with what is alive and nothing else.
 
 use std::fs::{self, File};
-use std::sync::Arc;
-use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::model::json::push_quoted;
 use crate::model::value::Address;
+use crate::repository::file_name::{DRAFT, with_ending};
 use crate::storage::jsonl::line::Span;
 use crate::storage::jsonl::lines::Lines;
 use crate::storage::jsonl::spans::Spans;
@@ -86,23 +87,22 @@ impl JsonlStorage {
         }
         let _admitted = self.gate.enter().ok_or_else(closed)?;
         let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_fault()?;
         self.compact_now(&mut self.lock_mut(), ctx)
     }
 
     /// With the commit lock held.
     pub(super) fn compact_now(&self, current: &mut Current, ctx: &Context) -> Result<Compaction> {
-        if Identity::of(&self.file_metadata()?) != current.identity {
-            return Err(self.changed("is not as it was left"));
-        }
+        self.check_unchanged(current.identity)?;
         let before = current.identity.length;
-        let temporary = self.path.with_extension("jsonl.tmp");
+        let temporary = with_ending(&self.path, DRAFT);
         let written = self.write_live(current, &temporary, ctx).and_then(|rewritten| {
             fs::rename(&temporary, &self.path).map_err(|error| {
                 Error::io("cannot put the compacted file in place", error).with_path(&self.path)
             })?;
             Ok(rewritten)
         });
-        let (file, spans, next_seq, length) = match written {
+        let (file, identity, spans, next_seq) = match written {
             Ok(rewritten) => rewritten,
             Err(error) => {
                 // The old file is as it was; a temporary one that cannot be removed is swept at the next create.
@@ -110,19 +110,21 @@ impl JsonlStorage {
                 return Err(error);
             }
         };
-        sync_folder(&self.path)?;
         for (live, span) in live(&mut current.state).into_iter().zip(spans) {
             *live.span = span;
         }
-        let metadata = file
-            .metadata()
-            .map_err(|error| Error::io("cannot look at the compacted file", error).with_path(&self.path))?;
+        let after = identity.length;
         current.file = Arc::new(file);
-        current.identity = Identity::of(&metadata);
+        current.identity = identity;
         current.state.header.next_seq = Some(next_seq);
-        current.state.end = length;
+        current.state.end = after;
         current.state.unterminated = false;
-        Ok(Compaction { before, after: length })
+        // It is in use from here on. Where its name cannot be synced, the next commit that promises to survive
+        // a power loss does so first.
+        self.synced.store(false, Ordering::Release);
+        sync_folder(&self.path)?;
+        self.synced.store(true, Ordering::Release);
+        Ok(Compaction { before, after })
     }
 
     #[allow(clippy::type_complexity)]
@@ -131,7 +133,7 @@ impl JsonlStorage {
         current: &mut Current,
         temporary: &std::path::Path,
         ctx: &Context,
-    ) -> Result<(File, Vec<Span>, u64, u64)> {
+    ) -> Result<(File, Identity, Vec<Span>, u64)> {
         let io = |error| Error::io("cannot write the compacted file", error).with_path(temporary);
         let source = Arc::clone(&current.file);
         let next_seq = current.state.next_seq;
@@ -152,14 +154,14 @@ impl JsonlStorage {
             spans.push(Span { offset: lines.end() + before.len() as u64, length: live.span.length });
             lines.write(&[before.as_bytes(), payload, behind.as_bytes(), b"\n"]).map_err(io)?;
         }
-        let end = lines.end();
         let file = lines.into_file().map_err(io)?;
         if let Ok(metadata) = source.metadata() {
             file.set_permissions(metadata.permissions()).map_err(io)?;
         }
         // At both levels: a power failure must never cost more than the latest commits.
         file.sync_all().map_err(io)?;
-        Ok((file, spans, next_seq, end))
+        let identity = Identity::of(&file.metadata().map_err(io)?);
+        Ok((file, identity, spans, next_seq))
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
-use crate::repository::Durability;
 use crate::session::backend::SessionMetadata;
 use crate::storage::commit::MAX_SEQ;
 use crate::storage::copy::{PAGE, Record, Sink};
@@ -36,14 +35,13 @@ impl JsonlDraft {
         written.map_err(|error| Error::io("cannot write the session's file", error).with_path(&self.path))
     }
 
-    /// The whole file, as durable as asked.
-    pub(crate) fn finish(mut self, durability: Durability) -> Result<(File, State)> {
+    /// The whole file, synced.
+    pub(crate) fn finish(mut self) -> Result<(File, State)> {
         let failed = |error| Error::io("cannot write the session's file", error).with_path(&self.path);
         self.state.end = self.lines.end();
         let file = self.lines.into_file().map_err(failed)?;
-        if durability == Durability::Power {
-            file.sync_all().map_err(failed)?;
-        }
+        // At both levels: a power loss must not leave a name without a session.
+        file.sync_all().map_err(failed)?;
         Ok((file, self.state))
     }
 }

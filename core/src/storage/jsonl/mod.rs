@@ -79,6 +79,8 @@ pub(crate) struct JsonlStorage {
     closed: AtomicBool,
     /// The state of the file can no longer be proven.
     faulted: AtomicBool,
+    /// All of the file, and the name that leads to it, are known to be on the disk but for the commit at work.
+    synced: AtomicBool,
     gaps: Vec<Gap>,
 }
 
@@ -153,6 +155,7 @@ impl JsonlStorage {
             gate: Gate::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
+            synced: AtomicBool::new(false),
             gaps: Vec::new(),
         }
     }
@@ -224,48 +227,85 @@ impl JsonlStorage {
             .with_hint("open the session again to read what is there now")
     }
 
-    /// Appends a line. What a failure leaves is cut off again; `Err` means the file is as it was, or the
-    /// storage has faulted.
-    fn append(&self, current: &Current, line: &str) -> Result<Identity> {
-        let seen = current.identity;
-        let now = Identity::of(&self.file_metadata()?);
-        if now != seen {
-            return Err(self.changed(if now.is_same_file(&seen) {
-                "has another length than it was left with"
-            } else {
-                "was replaced"
-            }));
-        }
-        let file = &current.file;
-        let appended = || -> std::io::Result<()> {
-            if seen.length > current.state.end {
-                // The torn tail of a crash: nobody was told of it.
-                file.set_len(current.state.end)?;
-            }
-            (&**file).write_all(line.as_bytes())?;
-            if self.options.durability == Durability::Power {
-                file.sync_data()?;
-            }
-            Ok(())
-        };
-        let Err(error) = appended() else {
-            return Ok(Identity { length: current.state.end + line.len() as u64, ..seen });
-        };
-        let mut error = Error::io("cannot append to the session's file", error).with_path(&self.path);
-        let cut = file.set_len(current.state.end).and_then(|()| match self.options.durability {
-            Durability::Power => file.sync_data(),
-            Durability::Process => Ok(()),
-        });
-        if let Err(cause) = cut {
-            self.faulted.store(true, Ordering::Release);
-            error = Error::new(
+    /// Refuses what cannot be done once the state of the file is unknown.
+    fn check_fault(&self) -> Result<()> {
+        if self.faulted.load(Ordering::Acquire) {
+            return Err(Error::new(
                 ErrorKind::StorageFault,
-                format!("{}, and what was left of it cannot be cut off: {cause}", error.message()),
+                "an earlier failure left the file in a state that cannot be proven",
             )
             .with_path(&self.path)
-            .with_hint("open the session again");
+            .with_hint("open the session again"));
         }
-        Err(error)
+        Ok(())
+    }
+
+    /// Refuses to write to a file that is not as it was left.
+    fn check_unchanged(&self, left: Identity) -> Result<()> {
+        let now = Identity::of(&self.file_metadata()?);
+        if now == left {
+            return Ok(());
+        }
+        Err(self.changed(if now.is_same_file(&left) {
+            "has another length than it was left with"
+        } else {
+            "was replaced"
+        }))
+    }
+
+    fn is_power(&self) -> bool {
+        self.options.durability == Durability::Power
+    }
+
+    /// Cuts off the torn tail that a crash left: nobody was told of it.
+    fn cut_torn_tail(&self, current: &mut Current) -> Result<()> {
+        let end = current.state.end;
+        let failed = |error| {
+            Error::io("cannot cut off the torn end of the session's file", error)
+                .with_path(&self.path)
+                .with_offset(end)
+        };
+        current.file.set_len(end).map_err(failed)?;
+        current.identity.length = end;
+        // What is written next must not meet remains of it after a power loss.
+        if self.is_power() { current.file.sync_data().map_err(failed) } else { Ok(()) }
+    }
+
+    /// Appends a line. What a failure leaves is cut off again; `Err` means the file is as it was, or the
+    /// storage has faulted.
+    fn append(&self, current: &Current, line: &str) -> Result<()> {
+        let (file, end) = (&*current.file, current.state.end);
+        let mut writer = file;
+        let failed = |what: &str, error| Error::io(what, error).with_path(&self.path);
+        let (error, is_known) = if let Err(error) = writer.write_all(line.as_bytes()) {
+            (failed("cannot append to the session's file", error), true)
+        } else if !self.is_power() {
+            return Ok(());
+        } else if let Err(error) = file.sync_data() {
+            let error = failed("cannot sync the session's file", error);
+            // A sync that failed may have lost whatever was not on the disk before, and no later one tells.
+            let is_known = error.kind() == ErrorKind::Full && self.synced.load(Ordering::Acquire);
+            (error, is_known)
+        } else if self.synced.load(Ordering::Acquire) {
+            return Ok(());
+        } else if let Err(error) = compact::sync_folder(&self.path) {
+            // The file is on the disk, and perhaps not its name: whoever made it may have died before.
+            (error, true)
+        } else {
+            self.synced.store(true, Ordering::Release);
+            return Ok(());
+        };
+        let cut = file.set_len(end).and_then(|()| if self.is_power() { file.sync_data() } else { Ok(()) });
+        let what = match cut {
+            Ok(()) if is_known => return Err(error),
+            Ok(()) => "what is on the disk is not known".to_owned(),
+            Err(cause) => format!("what was left of it cannot be cut off: {cause}"),
+        };
+        self.faulted.store(true, Ordering::Release);
+        Err(Error::new(ErrorKind::StorageFault, format!("{}, and {what}", error.message()))
+            .with_path(&self.path)
+            .with_hint("open the session again")
+            .with_source(error))
     }
 
     fn text(&self, file: &File, span: Span) -> Result<String> {
@@ -458,16 +498,9 @@ impl Storage for JsonlStorage {
         let mut line = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         line.clear();
         line.shrink_to(KEPT_LINE);
-        if self.faulted.load(Ordering::Acquire) {
-            return Err(Error::new(
-                ErrorKind::StorageFault,
-                "an earlier failure left the file in a state that cannot be proven",
-            )
-            .with_path(&self.path)
-            .with_hint("open the session again"));
-        }
+        self.check_fault()?;
         let timestamp = time_of(self.options.clock.as_ref())?;
-        let (first_seq, records, identity) = {
+        let (first_seq, records, has_torn_tail) = {
             let current = self.lock();
             let state = &current.state;
             let known = KnownIn { entries: &state.entries, tables: &state.tables };
@@ -484,9 +517,13 @@ impl Storage for JsonlStorage {
                 line.push('\n');
             }
             let records = write_line(&mut line, writes, state.next_seq, timestamp, state.end)?;
-            let identity = self.append(&current, &line)?;
-            (state.next_seq, records, identity)
+            self.check_unchanged(current.identity)?;
+            (state.next_seq, records, current.identity.length > state.end)
         };
+        if has_torn_tail {
+            self.cut_torn_tail(&mut self.lock_mut())?;
+        }
+        self.append(&self.lock(), &line)?;
         let mut current = self.lock_mut();
         let state = &mut current.state;
         for (record, span) in records {
@@ -501,7 +538,7 @@ impl Storage for JsonlStorage {
             timestamp,
             stats: state.stats,
         };
-        current.identity = identity;
+        current.identity.length = current.state.end;
         current.keep_short_values(writes, first_seq);
         Ok(result)
     }

@@ -116,24 +116,32 @@ impl State {
                 return Ok(());
             }
             let offset = self.end;
+            let length = line.len() as u64;
             let (bytes, terminated) = without_line_end(line);
-            match self.take_line(bytes, offset) {
-                Ok(()) => {}
-                // A torn tail: what a crash left of a commit that nobody was told of.
-                Err(_) if !terminated => return Ok(()),
-                Err(reason) => match damaged {
+            if let Err(reason) = self.take_line(bytes, offset) {
+                let damaged_length = bytes.len() as u64;
+                // A torn tail: what a crash left of a commit that nobody was told of. After a power loss its end
+                // may have reached the disk, and a part before it not.
+                if !terminated || has_a_hole(bytes) {
+                    let bytes = bytes.to_vec();
+                    if !terminated || lines.peek().map_err(unreadable)?.is_empty() {
+                        self.take_before_hole(&bytes, offset);
+                        return Ok(());
+                    }
+                }
+                match damaged {
                     Damaged::Refuse => {
                         return Err(Error::new(ErrorKind::Corrupt, format!("a line is damaged: {reason}"))
                             .with_line(self.lines + 1, offset)
                             .with_hint("open it with `salvage` to read past the damage, or repair it into a new session"));
                     }
                     Damaged::Note(gaps) => {
-                        gaps.push(Gap { line: self.lines + 1, offset, length: bytes.len() as u64, reason })
+                        gaps.push(Gap { line: self.lines + 1, offset, length: damaged_length, reason })
                     }
-                },
+                }
             }
             self.lines += 1;
-            self.end = offset + line.len() as u64;
+            self.end = offset + length;
             self.unterminated = !terminated;
         }
     }
@@ -148,6 +156,17 @@ impl State {
             self.apply(record, span).map_err(|error| error.message().to_owned())?;
         }
         Ok(())
+    }
+
+    /// Takes what stands before a hole, if that is a whole commit: it lacked its line end when the commit that
+    /// was torn was appended to it.
+    fn take_before_hole(&mut self, bytes: &[u8], offset: u64) {
+        let Some(hole) = bytes.iter().position(|byte| *byte == 0) else { return };
+        if self.take_line(&bytes[..hole], offset).is_ok() {
+            self.lines += 1;
+            self.end = offset + hole as u64;
+            self.unterminated = true;
+        }
     }
 
     fn check(&self, records: &[(Record, Span)]) -> Result<(), String> {
@@ -224,4 +243,9 @@ fn unreadable(error: std::io::Error) -> Error {
 /// A line without its line end, and whether it had one.
 fn without_line_end(line: &[u8]) -> (&[u8], bool) {
     line.strip_suffix(b"\n").map_or((line, false), |line| (line, true))
+}
+
+/// Whether bytes that never reached the disk read as zeros between others.
+fn has_a_hole(line: &[u8]) -> bool {
+    line.contains(&0) && line.iter().any(|byte| *byte != 0)
 }

@@ -109,10 +109,25 @@ impl Folder {
         lock: FileLock,
     ) -> Result<Session> {
         let ctx = &Context::background();
-        let file = session_file(&path)?.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
-        let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
-        let metadata = SessionMetadata { path: Some(path), ..metadata };
-        shared.session(in_use, metadata, OpenMode::ReadWrite, Some(lock), ctx)
+        let opened = session_file(&path).and_then(|file| {
+            let file = file.ok_or_else(|| unknown_session(&metadata.id).with_path(&path))?;
+            let in_use = shared.database(&path, file, OpenMode::ReadWrite, ctx)?;
+            let storage = shared.storage(&in_use, &metadata.id, OpenMode::ReadWrite, ctx)?;
+            Ok((in_use, storage))
+        });
+        match opened {
+            Ok((in_use, storage)) => {
+                let metadata = SessionMetadata { path: Some(path), ..metadata };
+                Ok(shared.admit(in_use, metadata, storage, Some(lock)))
+            }
+            Err(error) => {
+                // Nobody was told of it: an attempt that failed leaves nothing, where it can be removed.
+                if fs::remove_file(&path).is_ok() {
+                    let _ = remove_side_files(&path);
+                }
+                Err(error)
+            }
+        }
     }
 
     pub(crate) fn open(

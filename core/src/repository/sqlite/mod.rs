@@ -272,18 +272,32 @@ impl Shared {
         lock: Option<FileLock>,
         ctx: &Context,
     ) -> Result<Session> {
+        let storage = self.storage(&in_use, &metadata.id, mode, ctx)?;
+        Ok(self.admit(in_use, metadata, storage, lock))
+    }
+
+    fn storage(&self, in_use: &InUse, id: &str, mode: OpenMode, ctx: &Context) -> Result<Box<dyn Storage>> {
         let database = in_use.database().clone();
-        let storage: Box<dyn Storage> = match database.schema() {
+        Ok(match database.schema() {
             Schema::Ours => Box::new(SqliteStorage::open(
                 database,
-                &metadata.id,
+                id,
                 Arc::clone(&self.files.options.clock),
                 self.files.options.max_payload,
                 mode,
                 ctx,
             )?),
-            Schema::Reference => Box::new(ReferenceStorage::open(database, &metadata.id, ctx)?),
-        };
+            Schema::Reference => Box::new(ReferenceStorage::open(database, id, ctx)?),
+        })
+    }
+
+    fn admit(
+        &self,
+        in_use: InUse,
+        metadata: SessionMetadata,
+        storage: Box<dyn Storage>,
+        lock: Option<FileLock>,
+    ) -> Session {
         let local = LocalSession::new(
             metadata,
             self.files.options.session_ids(),
@@ -291,7 +305,7 @@ impl Shared {
             lock.map(|lock| Box::new(lock) as _),
             None,
         );
-        Ok(self.files.admit(local.finishing_with(Box::new(move |ctx| in_use.close_within(ctx)))))
+        self.files.admit(local.finishing_with(Box::new(move |ctx| in_use.close_within(ctx))))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{CachedStatement, OpenFlags};
 
-use super::fault::fault;
+use super::fault::{fault, listen};
 use crate::context::Context;
 use crate::error::{ErrorKind, Result};
 use crate::repository::Durability;
@@ -74,6 +74,7 @@ impl Waiting {
 impl Connection {
     /// Opens the file at `path`, which must exist and be absolute.
     pub(super) fn open(path: &Path, purpose: Purpose, busy_timeout: Duration) -> Result<Self> {
+        listen();
         let failed = |error| fault("open the database", path, error);
         let access = match purpose {
             Purpose::Write(_) => OpenFlags::SQLITE_OPEN_READ_WRITE,
@@ -146,11 +147,13 @@ impl Connection {
 
     /// The statement `sql`, prepared once.
     pub(super) fn prepared(&self, sql: &str) -> Result<CachedStatement<'_>> {
+        listen();
         self.sql.prepare_cached(sql).map_err(|error| self.fault("read the database", error))
     }
 
     /// Runs `sql`, which gives no rows; how many rows it changed.
     pub(super) fn execute(&self, what: &str, sql: &str, parameters: impl rusqlite::Params) -> Result<usize> {
+        listen();
         let mut statement = self.sql.prepare_cached(sql).map_err(|error| self.fault(what, error))?;
         statement.execute(parameters).map_err(|error| self.fault(what, error))
     }
@@ -222,6 +225,7 @@ impl Connection {
     }
 
     pub(super) fn close(self) -> Result<()> {
+        listen();
         self.sql.close().map_err(|(_, error)| fault("close the database", &self.path, error))
     }
 }
@@ -233,6 +237,7 @@ pub(super) struct Transaction<'a> {
 
 impl Transaction<'_> {
     pub(super) fn commit(self) -> rusqlite::Result<()> {
+        listen();
         self.connection.sql.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
 use rusqlite::OpenFlags;
 
 use super::connection::Connection;
-use super::fault::fault;
+use super::fault::{fault, is_room, listen};
 use super::guard::beside;
 use super::schema::{APPLICATION_ID, TABLES, USER_VERSION, WHOLE, views};
 use super::sessions;
@@ -46,6 +47,7 @@ impl Draft {
 
     /// An empty database of our schema under the temporary name, with the journal off: nobody else sees it.
     pub(super) fn database(&self) -> Result<rusqlite::Connection> {
+        listen();
         let failed = |error| fault("make the database", &self.target, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -64,9 +66,11 @@ impl Draft {
 
     /// Syncs the closed file and gives it its final name, unless that is taken.
     pub(super) fn publish(self, sql: rusqlite::Connection) -> Result<()> {
+        listen();
         let failed = |error| fault("make the database", &self.target, error);
         sql.execute_batch("PRAGMA journal_mode = WAL").map_err(failed)?;
         sql.close().map_err(|(_, error)| failed(error))?;
+        let said = Errno::last();
         let failed = |error| Error::io("cannot sync the new file", error).with_path(&self.path);
         let file = File::open(&self.path).map_err(failed)?;
         file.sync_all().map_err(failed)?;
@@ -74,7 +78,8 @@ impl Draft {
         let mut modes = [0; 2];
         file.read_exact_at(&mut modes, 18).map_err(failed)?;
         if modes != [2, 2] {
-            return Err(Error::new(ErrorKind::Io, "the new database's journal mode could not be written")
+            let kind = if is_room(said) { ErrorKind::Full } else { ErrorKind::Io };
+            return Err(Error::new(kind, "the new database's journal mode could not be written")
                 .with_path(&self.target)
                 .with_hint("nothing was made; look at the disk, which may be full"));
         }
@@ -82,12 +87,16 @@ impl Draft {
             std::io::ErrorKind::AlreadyExists => exists(&self.target),
             _ => Error::io("cannot name the new file", error).with_path(&self.target),
         })?;
-        std::fs::remove_file(&self.path)
-            .map_err(|error| Error::io("cannot remove the temporary name of", error).with_path(&self.path))?;
+        // Where that does not work, the next create sweeps.
+        let _ = std::fs::remove_file(&self.path);
         let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| Error::io("cannot sync the folder", error).with_path(folder))
+        synced.map_err(|error| {
+            // Nobody was told of it: an attempt that failed leaves nothing.
+            let _ = std::fs::remove_file(&self.target);
+            Error::io("cannot sync the folder", error).with_path(folder)
+        })
     }
 }
 

@@ -673,6 +673,13 @@ fn open_guarded(
         Access::Read => Purpose::Read,
         Access::Create | Access::Write => Purpose::Write(durability),
     };
+    if matches!(purpose, Purpose::Write(Durability::Power)) && has_wal(path)? {
+        // SQLite syncs the name of a log that it makes. Whoever made this one may have died before.
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        std::fs::File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder))?;
+    }
     let connection = Connection::open(path, purpose, busy_timeout)?;
     connection.use_context(ctx);
     // The first read opens the WAL and `-shm`.

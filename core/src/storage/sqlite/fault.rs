@@ -1,5 +1,6 @@
 //! What SQLite's errors mean here.
 
+use std::io;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -11,12 +12,15 @@ const DAMAGED: &str = "the file is damaged; look at it with `pisession doctor`";
 
 /// The error of doing `what` (a verb and its object) on the database at `path`.
 pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
+    if let Some(cause) = system_error(&error) {
+        let hint = if is_room(Errno::last()) { FULL.1 } else { "look at the disk" };
+        return Error::io(format!("cannot {what}"), cause).with_path(path).with_hint(hint);
+    }
     let (kind, hint) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             (ErrorKind::Busy, "another program holds the database's lock; try again, or raise `busy_timeout`")
         }
         Some(ErrorCode::DiskFull) => FULL,
-        Some(ErrorCode::SystemIoFailure) if is_out_of_room(&error) => FULL,
         Some(ErrorCode::DatabaseCorrupt) => (ErrorKind::Corrupt, DAMAGED),
         Some(ErrorCode::NotADatabase) => (ErrorKind::NotASession, "the file was left as it is"),
         Some(ErrorCode::ConstraintViolation) if message(&error).contains("session_row.id") => {
@@ -48,17 +52,34 @@ pub(super) fn fault(what: &str, path: &Path, error: rusqlite::Error) -> Error {
 /// What a disk without room means: SQLite took back what it had written.
 const FULL: (ErrorKind, &str) = (ErrorKind::Full, "nothing was written; make room and try again");
 
-/// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
-pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
-    !is_out_of_room(error)
-        && matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
+/// Forgets what the system said last. What it says from here on is why SQLite fails.
+pub(super) fn listen() {
+    Errno::clear();
 }
 
-/// Whether a write was refused by a quota or the limit on a file's size. SQLite tells only a full disk from
-/// other failures; what the system said is still there, since calls that work leave it alone.
-fn is_out_of_room(error: &rusqlite::Error) -> bool {
-    extended(error) == rusqlite::ffi::SQLITE_IOERR_WRITE
-        && matches!(Errno::last(), Errno::EFBIG | Errno::EDQUOT)
+/// The error of the system behind one of SQLite's, which tells a full disk from other failures only when it
+/// writes, and takes a read that fails for damage. Calls that work leave what the system said alone.
+fn system_error(error: &rusqlite::Error) -> Option<io::Error> {
+    let said = Errno::last();
+    let is_behind = match error.sqlite_error_code()? {
+        ErrorCode::SystemIoFailure => said == Errno::EIO || is_room(said),
+        ErrorCode::DatabaseCorrupt => said == Errno::EIO,
+        ErrorCode::CannotOpen => is_room(said),
+        _ => false,
+    };
+    is_behind.then(|| said.into())
+}
+
+/// Whether that means: no room, or a quota or the limit on a file's size.
+pub(super) fn is_room(said: Errno) -> bool {
+    matches!(said, Errno::ENOSPC | Errno::EFBIG | Errno::EDQUOT)
+}
+
+/// Whether it is unknown what a failed COMMIT left behind: its last frame may be on the disk.
+pub(super) fn is_uncertain(error: &rusqlite::Error) -> bool {
+    let was_taken_back = extended(error) == rusqlite::ffi::SQLITE_IOERR_WRITE && is_room(Errno::last());
+    !was_taken_back
+        && matches!(error.sqlite_error_code(), Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt))
 }
 
 /// Whether a statement of ours cannot be prepared, now or again after the schema was changed.

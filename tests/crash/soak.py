@@ -139,19 +139,21 @@ def main() -> int:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--rounds", type=int, default=50)
+    arguments.add_argument("--rounds", type=int, default=50, help="in all, or with --each of each place")
+    arguments.add_argument("--each", action="store_true")
     arguments.add_argument("--durability", choices=["power", "process"], default="power")
     arguments.add_argument("--seed", type=int, default=None)
     options = arguments.parse_args()
     seed = random.SystemRandom().randrange(2**32) if options.seed is None else options.seed
-    print(f"{options.rounds} rounds at durability {options.durability}, seed {seed}", flush=True)
+    rounds = options.rounds * (len(PLACES) if options.each else 1)
+    print(f"{rounds} rounds at durability {options.durability}, seed {seed}", flush=True)
 
     choose = random.Random(seed)
     program = str(build_writer())
     folder = Path(tempfile.mkdtemp(prefix="pisession-soak-"))
     sessions: dict[str, Session] = {}
     passed = failed = commits = 0
-    for turn in range(options.rounds):
+    for turn in range(rounds):
         place, number = PLACES[turn % len(PLACES)], turn // len(PLACES)
         if number % ROUNDS_PER_SESSION == 0:
             sessions[place] = Session(folder, place, f"session-{number // ROUNDS_PER_SESSION}")

@@ -180,7 +180,13 @@ CASES = [
     for level in LEVELS
     if matters(operation, place)
 ]
-CASE_NAMES = [f"{operation.name}-{place}-{level}" for operation, place, level in CASES]
+# Those in which something is changed.
+CHANGING = [case for case in CASES if case[0].step != "state"]
+
+
+def name_of(case: tuple[Operation, str, str]) -> str:
+    operation, place, level = case
+    return f"{operation.name}-{place}-{level}"
 
 
 def calls_of(operation: Operation, place: str, level: str, prepared: Path, folder: Path) -> list[Call]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from scenario import CASE_NAMES, CASES, LEVELS, PLACES, Call, Failed, Operation, Scenario, at, calls_of
+from scenario import CASES, LEVELS, PLACES, Call, Failed, Operation, Scenario, at, calls_of, name_of
 
 # How many failures of an operation are tried; the others are left out by chance.
-MOST = int(os.environ.get("FAULTS", "60"))
+MOST = int(os.environ.get("FAULTS", "40"))
 FOR_EVER = 1_000_000
 
 OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -152,14 +152,22 @@ class Failing:
             program.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("case", CASES, ids=CASE_NAMES)
+@pytest.mark.parametrize("case", CASES, ids=map(name_of, CASES))
 def test_after_any_failure_the_old_state_or_the_new_one_is_there(
     case: tuple[Operation, str, str], folder: Path
 ) -> None:
     failing = Failing(case, folder)
     faults = list(faults_of(failing.calls))
+    try:
+        wrong = problems_of(failing, random.Random(1).sample(faults, min(MOST, len(faults))))
+    finally:
+        failing.close()
+    assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n".join(wrong)
+
+
+def problems_of(failing: Failing, faults: list[Fault]) -> list[str]:
     wrong = []
-    for fault in random.Random(1).sample(faults, min(MOST, len(faults))):
+    for fault in faults:
         try:
             failing.meets(fault)
         except (AssertionError, Failed) as problem:
@@ -167,9 +175,9 @@ def test_after_any_failure_the_old_state_or_the_new_one_is_there(
             for name in ("sessions", "left", "again"):
                 shutil.rmtree(failing.folder / name, ignore_errors=True)
             failing.close()
-            failing.program, failing.checker = Scenario(failing.level, folder), Scenario(failing.level)
-    failing.close()
-    assert not wrong, f"{len(wrong)} of {len(faults)}:\n" + "\n".join(wrong)
+            failing.program = Scenario(failing.level, failing.folder)
+            failing.checker = Scenario(failing.level)
+    return wrong
 
 
 @pytest.mark.parametrize("level", LEVELS)

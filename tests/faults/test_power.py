@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from disk import Disk, Image
-from scenario import LEVELS, PLACES, Failed, Scenario, at, read_record
+from scenario import LEVELS, PLACES, Call, Failed, Scenario, at, read_record
 
 # How many images are made of each moment at which there are many possible ones.
 IMAGES = int(os.environ.get("IMAGES", "1"))
@@ -79,25 +79,30 @@ def test_what_was_acknowledged_survives_a_power_loss(place: str, level: str, fol
             scenario.do(step)
             scenario.do(f"faults mark {number}")
 
-    model = Disk(disk.resolve())
     images = Images(place, level, folder)
+    with images.checker:
+        problems = problems_of(read_record(record), states, images, Disk(disk.resolve()))
+    assert len(images.seen) > 100
+    assert not problems, f"{len(problems)} of {len(images.seen)} images:\n" + "\n".join(problems[:20])
+
+
+def problems_of(calls: list[Call], states: list[str], images: Images, model: Disk) -> list[str]:
+    """Goes through the record and looks at the images of each moment."""
     choose = random.Random(SEED)
+    # Lines of JSON that were never synced are only promised in the order they were written.
+    in_order = images.level == "process" and images.place.startswith("jsonl")
     acknowledged, problems = 0, []
-    for number, call in enumerate(read_record(record), 1):
+    for number, call in enumerate(calls, 1):
         if call.name == "mark":
             acknowledged = int(call.path.rpartition(" ")[2])
         elif not call.changes:
             continue
         model.take(call)
         # The step at work may be there or not.
-        first = acknowledged if level == "power" else 0
+        first = acknowledged if images.level == "power" else 0
         allowed = states[first : acknowledged + 2]
-        # Lines of JSON that were never synced are only promised in the order they were written.
-        in_order = level == "process" and place.startswith("jsonl")
         for image in model.images(choose, IMAGES, in_order):
             problem = images.problem(image, allowed)
             if problem is not None:
                 problems.append(f"after call {number} ({call.name} {call.path}): {problem}")
-    images.checker.__exit__(None, None, None)
-    assert len(images.seen) > 100
-    assert not problems, f"{len(problems)} of {len(images.seen)} images:\n" + "\n".join(problems[:20])
+    return problems

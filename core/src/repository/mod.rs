@@ -22,7 +22,7 @@ use crate::model::json::MAX_PAYLOAD;
 use crate::process::Process;
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
-use crate::storage::copy::{Draft, Planner};
+use crate::storage::copy::{Draft, Planner, Sink};
 
 /// What a commit that was acknowledged survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -325,10 +325,20 @@ impl Repository {
         plan: &mut Planner<'_>,
         ctx: &Context,
     ) -> Result<Session> {
+        self.make(options, |draft| source.copy_into(plan, draft, ctx), ctx)
+    }
+
+    /// Makes a session, open for writing, of what `fill` puts. If that fails there is no such session.
+    pub(crate) fn make(
+        &self,
+        options: &CreateOptions,
+        fill: impl FnOnce(&mut dyn Sink) -> Result<()>,
+        ctx: &Context,
+    ) -> Result<Session> {
         let _admitted = self.admitted(ctx)?;
         options.check()?;
         let mut draft = self.backend.draft(options, ctx)?;
-        source.copy_into(plan, &mut *draft, ctx)?;
+        fill(&mut *draft)?;
         draft.publish(ctx)
     }
 

@@ -201,7 +201,8 @@ impl JsonlRepository {
         self.sweep(&folder)?;
         // The file's name says when it was made, so a lock of its own reserves the id.
         let reserved = self.root.join(name::reservation(&id));
-        let exists = || Ok(!self.files_of(&id, ctx)?.0.is_empty());
+        // A new id of our own is in no file.
+        let exists = || Ok(options.id.is_some() && !self.files_of(&id, ctx)?.0.is_empty());
         let reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
         let lock = lock_session(&id, &with_ending(&path, LOCK))?;
         let temporary = Temporary(with_ending(&path, DRAFT));
@@ -369,6 +370,10 @@ impl Sink for Making<'_> {
 
     fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
         self.draft.put(record, ctx)
+    }
+
+    fn as_jsonl(&mut self) -> Option<&mut JsonlDraft> {
+        Some(&mut self.draft)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::model::usage::{NewUsage, UsageRow};
 use crate::model::value::{Address, StoredValue};
 use crate::model::write::Write;
 use crate::session::Session;
+use crate::storage::jsonl::draft::JsonlDraft;
 
 /// How many records are given between two looks at what else there is to do.
 pub(crate) const PAGE: usize = 256;
@@ -125,6 +126,10 @@ pub(crate) trait Sink {
     fn start(&mut self, next_seq: u64, ctx: &Context) -> Result<()>;
     /// Takes a record; their `seq`s ascend, and a parent comes before its children.
     fn put(&mut self, record: Record, ctx: &Context) -> Result<()>;
+    /// The file of JSON lines that this is: whoever reads such a file copies records as they stand.
+    fn as_jsonl(&mut self) -> Option<&mut JsonlDraft> {
+        None
+    }
 }
 
 /// A session that is being made: its id is reserved, and nobody sees it. Dropped, it leaves nothing.
@@ -151,35 +156,36 @@ impl<'a> Ordered<'a> {
     }
 
     pub(crate) fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
-        while self.added.front().is_some_and(|added| added.seq < record.seq) {
-            if let Some(added) = self.added.pop_front() {
-                self.pass(added, ctx)?;
-            }
-        }
-        self.pass(record, ctx)
+        self.at(record.seq, ctx)?.put(record, ctx)
     }
 
-    fn pass(&mut self, record: Record, ctx: &Context) -> Result<()> {
-        if record.seq <= self.last || record.seq >= self.next_seq {
+    /// Where the record of `seq` goes, which is the next: what is added before it has been put.
+    pub(crate) fn at(&mut self, seq: u64, ctx: &Context) -> Result<&mut dyn Sink> {
+        while let Some(added) = self.added.pop_front_if(|added| added.seq < seq) {
+            self.pass(added.seq)?;
+            self.sink.put(added, ctx)?;
+        }
+        self.pass(seq)?;
+        Ok(self.sink)
+    }
+
+    fn pass(&mut self, seq: u64) -> Result<()> {
+        if seq <= self.last || seq >= self.next_seq {
+            let (first, end) = (self.last + 1, self.next_seq);
             return Err(Error::new(
                 ErrorKind::Corrupt,
-                format!(
-                    "a copy has the seq {} where one from {} to below {} must stand",
-                    record.seq,
-                    self.last + 1,
-                    self.next_seq
-                ),
+                format!("a copy has the seq {seq} where one from {first} to below {end} must stand"),
             )
             .with_hint("nothing was made; look at the source with `pisession doctor`"));
         }
-        self.last = record.seq;
-        self.sink.put(record, ctx)
+        self.last = seq;
+        Ok(())
     }
 
     /// Puts what is added behind all that is copied.
     pub(crate) fn finish(mut self, ctx: &Context) -> Result<()> {
         while let Some(added) = self.added.pop_front() {
-            self.pass(added, ctx)?;
+            self.put(added, ctx)?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Whole copies, between all backends.
 
 use crate::context::Context;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::model::address::reserved;
 use crate::model::entry::NewEntry;
 use crate::model::json::Json;
@@ -11,7 +11,7 @@ use crate::model::write::Write;
 use crate::repository::{CreateOptions, Durability, Repository, RepositoryOptions, open_repository};
 use crate::session::Session;
 use crate::session::reader::SessionReader as _;
-use crate::storage::copy::{Plan, Record, View};
+use crate::storage::copy::{Entries, Plan, Record, Sink, Values, View};
 
 const URIS: [&str; 4] =
     ["memory:", "jsonl:{folder}/lines", "sqlite:{folder}/sessions", "sqlite:{folder}/all.sqlite"];
@@ -174,4 +174,60 @@ fn files(folder: &std::path::Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// A draft that hides what it is: everything goes through records.
+struct Plain<'a>(&'a mut dyn Sink);
+
+impl Sink for Plain<'_> {
+    fn start(&mut self, next_seq: u64, ctx: &Context) -> Result<()> {
+        self.0.start(next_seq, ctx)
+    }
+
+    fn put(&mut self, record: Record, ctx: &Context) -> Result<()> {
+        self.0.put(record, ctx)
+    }
+}
+
+#[test]
+fn records_copied_as_they_stand_are_those_that_are_written_anew() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let lines = repository(&folder, "jsonl:{folder}/lines");
+    let source = lines.create(&Default::default(), &ctx).unwrap();
+    fill(&source);
+    let path = Some("e250".to_owned());
+    let of_path = |view: &dyn View| {
+        let values = Values::LabelsOfEntries;
+        Ok(Plan { entries: Entries::Path(path.clone()), values, usage: false, ..Plan::whole(view)? })
+    };
+    let added = |view: &dyn View| {
+        let next_seq = view.next_seq()? + 1;
+        let write = Write::SetValue(Address::known("app", "added"), Json::null());
+        Ok(Plan { added: vec![Record { seq: next_seq - 1, write }], next_seq, ..Plan::whole(view)? })
+    };
+    type Planning<'a> = &'a dyn Fn(&dyn View) -> Result<Plan>;
+    let plans: [Planning<'_>; 3] = [&Plan::whole, &of_path, &added];
+    for mut plan in plans {
+        let options = CreateOptions { created_at: Some(7), ..CreateOptions::default() };
+        let fast = lines.copy(&source, &options, &mut plan, &ctx).unwrap();
+        let fill = |draft: &mut dyn Sink| source.copy_into(&mut plan, &mut Plain(draft), &ctx);
+        let slow = lines.make(&options, fill, &ctx).unwrap();
+        let text = |session: &Session| {
+            let text = std::fs::read_to_string(session.metadata().path.as_ref().unwrap()).unwrap();
+            text.replace(session.id(), "id")
+        };
+        assert!(text(&fast).lines().count() > 50);
+        assert_eq!(text(&fast), text(&slow));
+        // The index that was made beside the file is the one that reading it gives.
+        for session in [fast, slow] {
+            let dumped = dump(&session);
+            session.close(&ctx).unwrap();
+            let again = lines.open(session.id(), &ctx).unwrap();
+            assert_eq!(dump(&again), dumped);
+            let scan = crate::BranchScan { limit: Some(30), ..Default::default() };
+            let along = |session: &Session| session.scan_branch("e250", &scan, &ctx).unwrap();
+            assert_eq!(along(&again), along(&source));
+        }
+    }
 }

@@ -10,7 +10,8 @@ use crate::file_lines::FileLines;
 use crate::model::entry::EntryType;
 use crate::model::id::check_id;
 use crate::model::usage::Stats;
-use crate::storage::index::EntryIndex;
+use crate::storage::index::{EntryIndex, Placement};
+use crate::storage::indexed_id::IndexedId;
 use crate::storage::jsonl::header::{Header, not_a_session};
 use crate::storage::jsonl::line::{Record, Span, read_line};
 use crate::storage::tables::{Tables, UsagePlace};
@@ -202,6 +203,14 @@ impl State {
             }
         }
         Ok(())
+    }
+
+    /// Adds an entry that was checked, whose parent's place is known.
+    pub(crate) fn push_entry(&mut self, id: IndexedId, place: Placement<'_>, span: Span) -> Result<()> {
+        self.highest = place.seq;
+        self.next_seq = self.next_seq.max(self.highest + 1);
+        self.stats.message_count += u64::from(place.entry_type == EntryType::Message);
+        self.entries.push_at(id, place, span)
     }
 
     /// Applies a record that was checked.

@@ -8,6 +8,7 @@
 
 mod cases;
 mod data;
+mod forks;
 mod raw;
 
 use std::process::Command;
@@ -21,6 +22,10 @@ fn main() -> Result<(), Failure> {
         Some("--measure") => measure(&arguments.collect::<Vec<_>>()),
         word => table(word.unwrap_or_default()),
     }
+}
+
+fn all() -> impl Iterator<Item = &'static cases::Case> {
+    cases::ALL.iter().chain(forks::ALL)
 }
 
 /// What one measurement prints: how long one operation took, and the process's peak memory.
@@ -55,7 +60,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 /// The child: runs one side of one case and prints what it took.
 fn measure(arguments: &[String]) -> Result<(), Failure> {
     let [case, side, size] = arguments else { return Err("--measure CASE SIDE SIZE".into()) };
-    let case = cases::ALL.iter().find(|known| known.name == case).ok_or("no such case")?;
+    let case = all().find(|known| known.name == case).ok_or("no such case")?;
     let run = case.sides.iter().find(|(name, _)| name == side).ok_or("no such side")?.1;
     let took = run(size.parse()?)?;
     println!("{} {}", took.as_nanos_per_operation(), peak_kib()?);
@@ -93,7 +98,7 @@ fn table(word: &str) -> Result<(), Failure> {
     };
     let rounds: usize = std::env::var("BENCH_ROUNDS").map_or(Ok(5), |rounds| rounds.parse())?;
     println!("{:<42} {:>9} {:>12} {:>9}  {:<52} aim", "case", "size", "took", "peak", "ratio");
-    for case in cases::ALL.iter().filter(|case| case.name.contains(word)) {
+    for case in all().filter(|case| case.name.contains(word)) {
         let largest = sizes.iter().max().copied().unwrap_or_default();
         let wanted = case
             .sizes

@@ -223,3 +223,25 @@ fn validate(path: &Path) -> Result<Took, Failure> {
     }
     Ok(Took::new(start.elapsed(), 1))
 }
+
+/// Copies the rows of a database into a new one, as it is when it has all its indexes from the start.
+pub(crate) fn insert_select(size: u64) -> Result<Took, Failure> {
+    let source = database_of(size, "select")?;
+    warm(&source)?;
+    let target = fresh("selected")?.join("copy.sqlite");
+    let connection = connect(&target, Durability::Process)?;
+    connection.execute_batch(
+        "CREATE TABLE session (id TEXT, created_at INTEGER, next_seq INTEGER, message_count INTEGER);
+         CREATE TABLE entry (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, parent INTEGER, timestamp INTEGER,
+                             type TEXT, payload TEXT);
+         CREATE TABLE value (namespace TEXT, key TEXT, seq INTEGER, value TEXT, UNIQUE (namespace, key));",
+    )?;
+    connection.execute("ATTACH ?1 AS source", [source.to_str()])?;
+    let start = Instant::now();
+    connection.execute_batch(
+        "BEGIN; INSERT INTO main.session SELECT * FROM source.session;
+         INSERT INTO main.entry SELECT * FROM source.entry ORDER BY seq;
+         INSERT INTO main.value SELECT * FROM source.value; COMMIT;",
+    )?;
+    Ok(Took::new(start.elapsed(), 1))
+}

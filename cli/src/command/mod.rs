@@ -3,6 +3,7 @@
 mod doctor;
 mod dump;
 mod export;
+mod fork;
 mod import;
 mod info;
 mod log;
@@ -20,7 +21,7 @@ use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _}
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 
-/// Look at, check, import, upgrade and export the sessions of AI agents.
+/// Look at, check, import, upgrade, export and fork the sessions of AI agents.
 ///
 /// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
 /// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
@@ -54,12 +55,13 @@ Examples:
   pisession ls sqlite:sessions --details
   pisession ls jsonl:sessions
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
+  pisession fork sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11 --entry ID
   pisession doctor sqlite:sessions";
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    fine
-  1    something was found (doctor), or there were warnings (import, upgrade)
+  1    something was found (doctor) or left out (fork), or there were warnings (import, upgrade)
   2    the arguments make no sense
   3    an error, told on stderr
   130  interrupted
@@ -78,6 +80,7 @@ enum Command {
     Import(import::Import),
     Export(export::Export),
     Upgrade(upgrade::Upgrade),
+    Fork(fork::Fork),
 }
 
 impl Arguments {
@@ -100,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Import(import) => import.run(out, ctx),
         Command::Export(export) => export.run(out, ctx),
         Command::Upgrade(upgrade) => upgrade.run(out, ctx),
+        Command::Fork(fork) => fork.run(out, ctx),
     }
 }
 

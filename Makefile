@@ -41,6 +41,7 @@ soak: develop
 	@FAULTS=1000000 KILLS=1000000 IMAGES=20 $(VENV)/bin/python -m pytest -q -W error -p no:cacheprovider tests/faults
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --each --durability power
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --each --durability process
+	@$(PYTHON) tests/crash/forks.py --rounds $(ROUNDS)
 	@$(VENV)/bin/python tests/crash/foreign_sqlite.py $(ROUNDS)
 
 bench:

@@ -4,6 +4,10 @@
 //! ```text
 //! crash_writer write URI ID power|process    prints "NUMBER FIRST_SEQ FIRST_ID" after each commit
 //! crash_writer check URI ID                  reads such lines; prints "ok COMMITS" or fails
+//! crash_writer fork URI ID INTO power|process
+//!                                            forks the session into INTO as "ID-fork", deletes the fork, and so
+//!                                            on; prints a line after each
+//! crash_writer check-fork URI ID INTO        the fork is whole or not there, and its id can be used
 //! ```
 //!
 //! Every commit is whole in itself: it says how many entries it has, and leaves a trace in each kind of data
@@ -14,9 +18,9 @@ use std::error::Error as StdError;
 use std::io::{self, BufRead, Write as _};
 
 use pisession::{
-    Address, BranchScan, Context, CreateOptions, Durability, Error, ErrorKind, Json, ListRead, Mutator,
-    NewEntry, NewUsage, Order, PathOrder, RepositoryOptions, Session, SessionReader, Usage, UsageScan, Value,
-    ValueList, Write, open_repository,
+    Address, BranchScan, Context, CreateOptions, Durability, Error, ErrorKind, ForkOptions, ForkScope, Json,
+    ListRead, Mutator, NewEntry, NewUsage, Order, PathOrder, RepositoryOptions, Session, SessionReader,
+    Usage, UsageScan, Value, ValueList, Write, open_repository,
 };
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +76,10 @@ fn main() -> Outcome<()> {
         ["write", uri, id, "power"] => write(uri, id, Durability::Power),
         ["write", uri, id, "process"] => write(uri, id, Durability::Process),
         ["check", uri, id] => check(uri, id),
-        _ => Err("usage: crash_writer write URI ID power|process | check URI ID".into()),
+        ["fork", uri, id, into, "power"] => fork(uri, id, into, Durability::Power),
+        ["fork", uri, id, into, "process"] => fork(uri, id, into, Durability::Process),
+        ["check-fork", uri, id, into] => check_fork(uri, id, into),
+        _ => Err("usage: crash_writer write|check|fork|check-fork, see its first lines".into()),
     }
 }
 
@@ -141,6 +148,7 @@ fn check(uri: &str, id: &str) -> Outcome<()> {
     }
     let path = check_commits(&session, commits, &ctx)?;
     check_whole(&session, &path, commits, &ctx)?;
+    check_ledger(&session, commits, &ctx)?;
     for one in &acknowledged {
         let entry = session.get_entry(&one.first_id, &ctx)?;
         if entry.map(|entry| entry.seq) != Some(one.first_seq) {
@@ -216,12 +224,72 @@ fn check_whole(session: &Session, path: &[String], commits: u64, ctx: &Context) 
             format!("the list has {} elements, the commits {}", elements.len(), expected.len()).into()
         );
     }
+    Ok(())
+}
+
+fn check_ledger(session: &Session, rows_expected: u64, ctx: &Context) -> Outcome<()> {
     let rows = session.scan_usage(&UsageScan::default(), ctx)?.len() as u64;
     let input = session.stats(ctx)?.usage.input;
-    if (rows, input) != (commits, commits as f64) {
-        return Err(format!("the ledger has {rows} rows of {input}, the commits {commits}").into());
+    if (rows, input) != (rows_expected, rows_expected as f64) {
+        return Err(format!("the ledger has {rows} rows of {input}, expected {rows_expected}").into());
     }
     Ok(())
+}
+
+fn fork_options(id: &str) -> ForkOptions {
+    ForkOptions { scope: ForkScope::Tree, id: Some(format!("{id}-fork")), ..ForkOptions::default() }
+}
+
+fn fork(uri: &str, id: &str, into: &str, durability: Durability) -> Outcome<()> {
+    let ctx = Context::background();
+    let options = fork_options(id);
+    let source = open_repository(uri, Default::default())?;
+    let mut out = io::stdout();
+    loop {
+        // Opened anew: what the last one left is met where it is cleared away.
+        let repository = open_repository(into, RepositoryOptions { durability, ..Default::default() })?;
+        let made = repository.fork((&source, id), &options, &ctx)?.session;
+        made.close(&ctx)?;
+        repository.delete(made.id(), &ctx)?;
+        repository.close(&ctx)?;
+        writeln!(out, "forked")?;
+        out.flush()?;
+    }
+}
+
+/// After a kill: the fork is there whole or not at all, and its id can be used at once.
+fn check_fork(uri: &str, id: &str, into: &str) -> Outcome<()> {
+    let ctx = Context::background();
+    let source = open_repository(uri, Default::default())?;
+    let repository = open_repository(into, Default::default())?;
+    let options = fork_options(id);
+    let fork_id = format!("{id}-fork");
+    let left = match repository.open(&fork_id, &ctx) {
+        Err(error) if error == ErrorKind::UnknownSession => "nothing",
+        other => {
+            check_forked(&other?, &ctx)?;
+            repository.delete(&fork_id, &ctx)?;
+            "whole"
+        }
+    };
+    let again = repository.fork((&source, id), &options, &ctx)?.session;
+    check_forked(&again, &ctx)?;
+    repository.delete(&fork_id, &ctx)?;
+    let problems = repository.list(&Default::default(), &ctx)?;
+    if let Some(problem) = problems.iter().find_map(|listing| listing.problem.as_ref()) {
+        return Err(format!("the listing names a problem: {problem}").into());
+    }
+    repository.close(&ctx)?;
+    println!("ok {left}");
+    Ok(())
+}
+
+fn check_forked(fork: &Session, ctx: &Context) -> Outcome<()> {
+    let commits = Traces::new()?.count.get(fork, ctx)?.unwrap_or(0);
+    let path = check_commits(fork, commits, ctx)?;
+    check_whole(fork, &path, commits, ctx)?;
+    check_ledger(fork, 0, ctx)?;
+    Ok(fork.close(ctx)?)
 }
 
 fn elements_of(session: &Session, ctx: &Context) -> Outcome<Vec<u64>> {

@@ -3,21 +3,22 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use rusqlite::params;
+use rusqlite::{Row, params};
 
 use super::database::Database;
-use super::read::{View, count, json};
-use super::schema::{MAX_SEQ, SEQ_BITS};
+use super::read::{ALL, Found, PAYLOAD, USAGE, View, count, entry_of, json, whole_of};
+use super::schema::{MAX_SEQ, SEQ_BITS, key, seq_of};
 use super::tree::SessionTree;
 use crate::context::Context;
 use crate::error::Result;
 use crate::model::address::reserved;
-use crate::model::entry::{Entry, EntryStructure};
+use crate::model::entry::EntryStructure;
+use crate::model::usage::UsageRow;
 use crate::model::value::{Address, StoredValue};
 use crate::model::write::Write;
 use crate::storage::copy::{self, Entries, Ordered, PAGE, Plan, Planner, Record, Sink, Values};
 use crate::storage::path::{self, Tree as _, is_on_path};
-use crate::storage::query::{BranchScan, EntryScan, PathOrder, UsageScan};
+use crate::storage::query::{BranchScan, PathOrder};
 
 /// Values and elements of the session in `seq` order: `seq`, the value's number or none, the element's key.
 const OTHERS: &str = "SELECT seq, vid, NULL FROM value_row WHERE sid = ?1
@@ -96,7 +97,7 @@ impl copy::View for Planned<'_> {
     }
 }
 
-/// What is streamed of the snapshot.
+/// What is streamed of the snapshot, row by row: payloads may be large.
 struct Copy<'a> {
     view: View<'a>,
     plan: &'a Plan,
@@ -117,6 +118,11 @@ impl<'a> Pages<'a> {
         Self { read: Box::new(read), page: VecDeque::new(), last: 0, ended: false }
     }
 
+    /// Records that are read one by one: they may be large.
+    fn one_by_one(mut next: impl FnMut() -> Result<Option<Record>> + 'a) -> Self {
+        Self::new(move |_| Ok(next()?.into_iter().collect()))
+    }
+
     fn peek(&mut self) -> Result<Option<u64>> {
         if self.page.is_empty() && !self.ended {
             self.page = (self.read)(self.last)?.into();
@@ -131,7 +137,10 @@ impl<'a> Pages<'a> {
 
 /// Gives the records of every kind, all together in `seq` order.
 pub(super) fn merge(mut kinds: Vec<Pages<'_>>, out: &mut Ordered<'_>, ctx: &Context) -> Result<()> {
-    loop {
+    for number in 0_usize.. {
+        if number.is_multiple_of(PAGE) {
+            ctx.check()?;
+        }
         let mut next: Option<(u64, usize)> = None;
         for (kind, pages) in kinds.iter_mut().enumerate() {
             if let Some(seq) = pages.peek()?
@@ -142,67 +151,84 @@ pub(super) fn merge(mut kinds: Vec<Pages<'_>>, out: &mut Ordered<'_>, ctx: &Cont
         }
         match next.and_then(|(_, kind)| kinds[kind].page.pop_front()) {
             Some(record) => out.put(record, ctx)?,
-            None => return Ok(()),
+            None => break,
         }
     }
+    Ok(())
 }
 
 impl Copy<'_> {
     fn stream(&self, out: &mut Ordered<'_>) -> Result<()> {
         let connection = self.view.connection;
         let failed = |error| connection.fault("copy the session", error);
-        let mut statement;
-        let mut kinds = vec![Pages::new(|after| self.entries(after))];
+        let (first, last) = (key(self.view.sid, 0), key(self.view.sid, MAX_SEQ));
+        let mut all = connection.prepared(ALL[0])?;
+        let mut ledger = connection.prepared(USAGE[0])?;
+        let mut others = connection.prepared(OTHERS)?;
+        let mut kinds = Vec::new();
+        match &self.plan.entries {
+            Entries::All => {
+                let mut rows = all.query(params![first, last, i64::MAX]).map_err(failed)?;
+                let mut before: Option<(u64, String)> = None;
+                kinds.push(Pages::one_by_one(move || {
+                    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+                    let Found { mut entry, parent } = whole_of(row).map_err(failed)?;
+                    entry.parent_id = match (parent, &before) {
+                        (None, _) => None,
+                        (Some(parent), Some((seq, id))) if *seq == parent => Some(id.clone()),
+                        (Some(parent), _) => Some(self.view.id_at(parent)?),
+                    };
+                    before = Some((entry.seq, entry.id.clone()));
+                    Ok(Some(entry.into()))
+                }));
+            }
+            Entries::Path(None) => {}
+            Entries::Path(Some(tip)) => {
+                let mut path = self.path(tip);
+                kinds.push(Pages::one_by_one(move || {
+                    let Some(place) = path.next()? else { return Ok(None) };
+                    let payload =
+                        connection.first(PAYLOAD, [key(self.view.sid, place.seq)], |row| json(row, 0))?;
+                    let payload = payload.ok_or_else(|| self.view.lost(place.seq))?;
+                    Ok(Some(entry_of(place, payload).into()))
+                }));
+            }
+        }
         if self.plan.usage {
-            kinds.push(Pages::new(|after| self.usage(after)));
+            let mut rows = ledger.query(params![first, last, i64::MAX]).map_err(failed)?;
+            kinds.push(Pages::one_by_one(move || {
+                let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+                let stored =
+                    |row: &Row<'_>| Ok(UsageRow::stored(row.get(1)?, seq_of(row.get(0)?), json(row, 2)?));
+                Ok(Some(stored(row).map_err(failed)?.into()))
+            }));
         }
         match self.plan.values {
             Values::LabelsOfEntries => {
-                let mut labels = self.labels()?;
-                kinds.push(Pages::new(move |_| Ok(std::mem::take(&mut labels))));
+                let mut labels = self.labels()?.into_iter();
+                kinds.push(Pages::one_by_one(move || Ok(labels.next())));
             }
             Values::Where(passes) => {
-                statement = connection.prepared(OTHERS)?;
-                let mut rows =
-                    statement.query(params![self.view.sid, MAX_SEQ.cast_signed()]).map_err(failed)?;
+                let mut rows = others.query(params![self.view.sid, MAX_SEQ.cast_signed()]).map_err(failed)?;
                 let mut lists = HashMap::new();
-                kinds.push(Pages::new(move |_| {
-                    let mut page = Vec::new();
-                    while let Some(row) = if page.len() < PAGE { rows.next().map_err(failed)? } else { None }
-                    {
+                kinds.push(Pages::one_by_one(move || {
+                    while let Some(row) = rows.next().map_err(failed)? {
                         let place = || Ok((count(row, 0)?, row.get(1)?, row.get(2)?));
                         let (seq, vid, key) = place().map_err(failed)?;
-                        page.extend(self.other(seq, vid, key, passes, &mut lists)?);
+                        if let Some(record) = self.other(seq, vid, key, passes, &mut lists)? {
+                            return Ok(Some(record));
+                        }
                     }
-                    Ok(page)
+                    Ok(None)
                 }));
             }
         }
         merge(kinds, out, self.ctx)
     }
 
-    fn entries(&self, after: u64) -> Result<Vec<Record>> {
-        let limit = Some(PAGE as u64);
-        let page: Vec<Entry> = match &self.plan.entries {
-            Entries::All => {
-                let scan = EntryScan { from_seq: Some(after + 1), limit, ..EntryScan::default() };
-                self.view.scan_entries(&scan, self.ctx)?
-            }
-            Entries::Path(None) => Vec::new(),
-            Entries::Path(Some(tip)) => {
-                let cursor = Some(after);
-                let order = PathOrder::OldestFirst;
-                let scan = BranchScan { order, cursor, limit, ..BranchScan::default() };
-                self.view.scan_branch(tip, &scan, self.ctx)?
-            }
-        };
-        Ok(page.into_iter().map(Into::into).collect())
-    }
-
-    fn usage(&self, after: u64) -> Result<Vec<Record>> {
-        let limit = Some(PAGE as u64);
-        let scan = UsageScan { from_seq: Some(after + 1), limit, ..UsageScan::default() };
-        Ok(self.view.scan_usage(&scan, self.ctx)?.into_iter().map(Into::into).collect())
+    /// The entries of the path that is copied, oldest first, without their payloads.
+    fn path<'a>(&'a self, tip: &'a str) -> Path<'a> {
+        Path { copy: self, tip, page: VecDeque::new(), last: None, ended: false }
     }
 
     /// The value or element in a row; none if it is not copied.
@@ -249,23 +275,41 @@ impl Copy<'_> {
         if first.first().is_none_or(|address| address.namespace() != reserved::ENTRY_LABEL) {
             return Ok(found);
         }
-        let mut scan = BranchScan {
-            order: PathOrder::OldestFirst,
-            limit: Some(PAGE as u64),
-            cursor: Some(0),
-            ..BranchScan::default()
-        };
-        loop {
-            let tree = SessionTree::<EntryStructure>::new(self.view);
-            let page = path::scan(&tree, tip, &scan, self.ctx)?;
-            let Some(last) = page.last() else { break };
-            scan.cursor = Some(last.entry.seq);
-            for place in &page {
-                let label = Address::known(reserved::ENTRY_LABEL, &place.entry.id);
-                found.extend(self.view.get_value(&label)?.map(Record::from));
-            }
+        let mut path = self.path(tip);
+        while let Some(place) = path.next()? {
+            let label = Address::known(reserved::ENTRY_LABEL, &place.id);
+            found.extend(self.view.get_value(&label)?.map(Record::from));
         }
         found.sort_by_key(|record| record.seq);
         Ok(found)
+    }
+}
+
+/// A path that is read page by page.
+struct Path<'a> {
+    copy: &'a Copy<'a>,
+    tip: &'a str,
+    page: VecDeque<EntryStructure>,
+    last: Option<u64>,
+    ended: bool,
+}
+
+impl Path<'_> {
+    fn next(&mut self) -> Result<Option<EntryStructure>> {
+        if self.page.is_empty() && !self.ended {
+            let view = self.copy.view;
+            let scan = BranchScan {
+                order: PathOrder::OldestFirst,
+                limit: Some(PAGE as u64),
+                cursor: self.last,
+                ..BranchScan::default()
+            };
+            let tree = SessionTree::<EntryStructure>::new(view);
+            let page = path::scan(&tree, self.tip, &scan, self.copy.ctx)?;
+            self.page = view.with_parents(page)?.into();
+            self.last = self.page.back().map(|place| place.seq);
+            self.ended = self.page.is_empty();
+        }
+        Ok(self.page.pop_front())
     }
 }

@@ -104,7 +104,7 @@ const OF_CUSTOM_TYPE: [&str; 2] = [
         "DESC"
     ),
 ];
-const USAGE: [&str; 2] = [
+pub(super) const USAGE: [&str; 2] = [
     scan!("usage_row", "key, id, payload", "key BETWEEN ?1 AND ?2", "ASC"),
     scan!("usage_row", "key, id, payload", "key BETWEEN ?1 AND ?2", "DESC"),
 ];
@@ -267,7 +267,7 @@ pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Json> {
     Ok(Json::trusted(row.get_ref(column)?.as_str()?))
 }
 
-fn whole_of(row: &Row<'_>) -> rusqlite::Result<Found<Entry>> {
+pub(super) fn whole_of(row: &Row<'_>) -> rusqlite::Result<Found<Entry>> {
     let place = structure_of(seq_of(row.get(0)?), type_of(row.get(1)?)?, row)?;
     Ok(Found { entry: entry_of(place, json(row, 8)?), parent: parent_of(row)? })
 }
@@ -304,7 +304,7 @@ impl View<'_> {
         Ok(entries)
     }
 
-    fn id_at(&self, seq: u64) -> Result<String> {
+    pub(super) fn id_at(&self, seq: u64) -> Result<String> {
         self.connection.first(ID, [key(self.sid, seq)], |row| row.get(0))?.ok_or_else(|| self.lost(seq))
     }
 

@@ -13,8 +13,9 @@ use std::time::Instant;
 
 use pisession::{
     Address, Branch, BranchScan, CommitResult, Context, CreateOptions, Entry, EntryQuery, EntryType, Error,
-    Json, ListOptions, ListRead, Mutation, NewEntry, NewNode, NewUsage, Order, PathOrder, Repository,
-    RepositoryOptions, Session, SessionMetadata, SessionReader, StoredValue, UsageScan, Write,
+    ForkOptions, ForkPoint, ForkPosition, ForkScope, Json, ListOptions, ListRead, Mutation, NewEntry,
+    NewNode, NewUsage, Order, PathOrder, Repository, RepositoryOptions, Session, SessionMetadata,
+    SessionReader, StoredValue, UsageScan, Write,
 };
 use serde_json::{Map, Value, json};
 
@@ -244,6 +245,26 @@ impl Run<'_> {
                 },
                 ctx,
             )?,
+            "fork" => {
+                let text = |name: &str| args[name].as_str().map(str::to_owned);
+                let scope = match args["scope"].as_str() {
+                    Some("tree") => ForkScope::Tree,
+                    _ => ForkScope::Branch(ForkPoint {
+                        branch: text("branch"),
+                        entry: text("entry"),
+                        position: match args["position"].as_str() {
+                            Some("before") => ForkPosition::Before,
+                            _ => ForkPosition::At,
+                        },
+                    }),
+                };
+                let options = ForkOptions { scope, id: text("id"), cwd: text("cwd") };
+                let from = args["from"].as_str().unwrap_or_default();
+                let fork = self.repository.fork((self.repository, from), &options, ctx)?;
+                let result = json!({"session": metadata(fork.session.metadata()), "leftOut": fork.left_out});
+                self.handles.insert(made.unwrap_or("session").to_owned(), Handle::Session(fork.session));
+                return Ok(Some(result));
+            }
             "open" => self.repository.open(id.unwrap_or_default(), ctx)?,
             "open_read_only" => self.repository.open_read_only(id.unwrap_or_default(), ctx)?,
             "list" => {

@@ -65,6 +65,54 @@ static int32_t open_read_only(struct call *call) {
     return opened(call, code, session);
 }
 
+/* The number that a text of the arguments stands for; 0 without it. */
+static int64_t one_of(struct call *call, const char *name, const char *first, const char *second) {
+    struct piece given = optional_text(call->args, name);
+    if (given.data == NULL)
+        return 0;
+    if (given.len == strlen(first) && memcmp(given.data, first, given.len) == 0)
+        return 1;
+    return given.len == strlen(second) && memcmp(given.data, second, given.len) == 0 ? 2 : -1;
+}
+
+/* Forks a session of the repository by its id: opens it for reading beside whoever writes it. */
+static int32_t fork_session(struct call *call) {
+    pi_fork_options options;
+    pi_repository *repository = call->on.repository;
+    pi_session *source = NULL, *made = NULL;
+    pi_buf *left_out = NULL;
+    struct piece from = text(call->args, "from"), id = optional_text(call->args, "id");
+    struct piece cwd = optional_text(call->args, "cwd"), branch = optional_text(call->args, "branch");
+    struct piece entry = optional_text(call->args, "entry");
+    int32_t code = pi_session_open_read_only(repository, PASS(from), &source, call->context, &call->error);
+    if (code != PI_OK)
+        return code;
+    pi_fork_options_init(&options, sizeof options);
+    options.scope = one_of(call, "scope", "branch", "tree");
+    options.position = one_of(call, "position", "at", "before");
+    options.branch = branch.data;
+    options.branch_len = branch.len;
+    options.entry_id = entry.data;
+    options.entry_id_len = entry.len;
+    options.id = id.data;
+    options.id_len = id.len;
+    options.cwd = cwd.data;
+    options.cwd_len = cwd.len;
+    code = pi_session_fork(repository, source, &options, &made, &left_out, call->context, &call->error);
+    pi_session_free(source);
+    if (code == PI_OK) {
+        code = opened(call, code, made);
+        if (code == PI_OK) {
+            json *with = json_object();
+            json_set(with, "session", call->result);
+            json_set(with, "leftOut", given(call, pi_buf_data(left_out), pi_buf_len(left_out)));
+            call->result = with;
+        }
+    }
+    pi_buf_free(left_out);
+    return code;
+}
+
 static int32_t list(struct call *call) {
     pi_list_options options;
     pi_sessions *sessions;
@@ -544,6 +592,7 @@ static const struct operation OPERATIONS[] = {
     {"create", REPOSITORY, create},
     {"open", REPOSITORY, open_session},
     {"open_read_only", REPOSITORY, open_read_only},
+    {"fork", REPOSITORY, fork_session},
     {"list", REPOSITORY, list},
     {"delete", REPOSITORY, delete_session},
     {"close_repository", REPOSITORY, close_repository},

@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 /// Operations by the handle they are made on ("" is any) and their arguments.
-const ARGUMENTS: [(&str, &str, &[&str]); 42] = [
+const ARGUMENTS: [(&str, &str, &[&str]); 43] = [
     ("", "create", &["id", "cwd", "parentSessionId"]),
+    ("", "fork", &["from", "id", "cwd", "scope", "branch", "entry", "position"]),
     ("", "open", &["id"]),
     ("", "open_read_only", &["id"]),
     ("", "list", &["details"]),

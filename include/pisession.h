@@ -872,6 +872,67 @@ int32_t pi_repository_import(pi_repository *repository,
                              pi_error **error);
 
 /* ----------------------------------------------------------------------------------------------------
+ * Forks
+ * A fork is a new session that goes on from a point of another one, or has all of it.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The path to one entry, as one branch (the default). */
+#define PI_FORK_BRANCH 1
+
+/* Every entry and every branch, and what applications keep beside them. */
+#define PI_FORK_TREE 2
+
+/* The entry is the new tip (the default). */
+#define PI_FORK_AT 1
+
+/* Its parent is; before a root the branch is empty. */
+#define PI_FORK_BEFORE 2
+
+/* What a fork is of. To be filled by pi_fork_options_init first; 0 is the default of each number, NULL texts
+ * are absent. */
+typedef struct pi_fork_options {
+    /* Set by pi_fork_options_init. */
+    size_t struct_size;
+    /* PI_FORK_BRANCH or PI_FORK_TREE; with a tree branch, entry and position are absent. */
+    int64_t scope;
+    /* The branch whose path is taken; NULL for main, or with an entry for any path of the tree, which becomes main. */
+    const char *branch;
+    /* Bytes of branch, or PI_NUL, which is the default. */
+    size_t branch_len;
+    /* The entry on that path; NULL for the branch's tip. */
+    const char *entry_id;
+    /* Bytes of entry_id, or PI_NUL, which is the default. */
+    size_t entry_id_len;
+    /* PI_FORK_AT or PI_FORK_BEFORE. */
+    int64_t position;
+    /* The id of the new session; NULL for a new one. */
+    const char *id;
+    /* Bytes of id, or PI_NUL, which is the default. */
+    size_t id_len;
+    /* The working folder of the new session; NULL for the source's. */
+    const char *cwd;
+    /* Bytes of cwd, or PI_NUL, which is the default. */
+    size_t cwd_len;
+} pi_fork_options;
+
+/* Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL. */
+void pi_fork_options_init(struct pi_fork_options *options, size_t size);
+
+/* Makes a new session in repository from source, which is open in whatever mode and repository, over one snapshot
+ * of it: the commits that were made before. May be called inside a mutation. options may be NULL. *fork is the
+ * caller's, to be closed and freed; *left_out, which may be NULL, too, to be freed with pi_buf_free: a JSON array
+ * with the names of lanes whose configuration was left out, since the source holds it by half.
+ * PI_UNKNOWN_BRANCH, PI_UNKNOWN_ENTRY, PI_ENTRY_NOT_ON_BRANCH, PI_CORRUPT, PI_RESERVED_ADDRESS,
+ * PI_SESSION_EXISTS, PI_INVALID_ID: then there is no new session. */
+int32_t pi_session_fork(pi_repository *repository,
+                        pi_session *source,
+                        const struct pi_fork_options *options,
+                        pi_session **fork,
+                        pi_buf **left_out,
+                        const pi_context *context,
+                        pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
  * Values and lists
  * A value is one JSON text at an address (namespace and key), a list is JSON texts in the order they were
  * appended. Namespaces "pi" and "pi.*" are the library's own.

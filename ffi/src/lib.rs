@@ -20,6 +20,7 @@ pub mod entries;
 pub mod error;
 pub mod export;
 pub mod file;
+pub mod forks;
 pub mod legacy;
 pub mod log;
 pub mod mutation;

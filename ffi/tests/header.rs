@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 19] = [
+const SECTIONS: [&str; 20] = [
     "version",
     "error",
     "buf",
@@ -27,6 +27,7 @@ const SECTIONS: [&str; 19] = [
     "session",
     "legacy",
     "file",
+    "forks",
     "value",
     "entries",
     "nodes",

@@ -19,8 +19,10 @@ fn repositories(folder: &Path) -> Vec<String> {
     ["memory:".to_owned()].into_iter().chain(files).collect()
 }
 
-const PROGRAMS: [&str; 11] =
-    ["basic", "errors", "files", "fork", "handles", "log", "mutation", "orphan", "panic", "query", "threads"];
+const PROGRAMS: [&str; 12] = [
+    "basic", "errors", "files", "fork", "forks", "handles", "log", "mutation", "orphan", "panic", "query",
+    "threads",
+];
 
 fn test_program(name: &str) -> PathBuf {
     manifest().join("../tests/c").join(format!("{name}.c"))

@@ -100,7 +100,7 @@ from ._records import (
     Usage,
     UsageRow,
 )
-from ._repository import Repository, open_repository
+from ._repository import Fork, Repository, open_repository
 from ._session import Session
 from ._values import ABSENT, Absent, JsonInput, RawJson
 
@@ -136,6 +136,7 @@ __all__ = [
     "FileChangedError",
     "FileWarning",
     "ForeignSqliteError",
+    "Fork",
     "ForkedError",
     "FullError",
     "Import",

@@ -87,6 +87,17 @@ class Repository:
     def open(
         self, id: str, path: str | None, options: OpenTuple, ctx: Context | None
     ) -> Session: ...
+    def fork(
+        self,
+        source: Session,
+        tree: bool,
+        branch: str | None,
+        entry: str | None,
+        before: bool,
+        id: str | None,
+        cwd: str | None,
+        ctx: Context | None,
+    ) -> tuple[Session, list[str]]: ...
     def list(self, details: bool, ctx: Context | None) -> _Listings: ...
     def delete(self, id: str, ctx: Context | None) -> None: ...
     def close(self, ctx: Context | None) -> None: ...

@@ -6,10 +6,11 @@ import atexit
 import os
 import threading
 import weakref
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from . import _pisession
 from ._errors import ClosedError, Error, InvalidArgumentError
@@ -24,6 +25,8 @@ _open: weakref.WeakSet[Repository] = weakref.WeakSet()
 
 # Inside `Repository` the word `list` is a method.
 _Listings: TypeAlias = list[SessionListing]
+
+ForkPosition: TypeAlias = Literal["at"] | Literal["before"]
 
 # How long the end of the program waits for a mutation that a daemon thread holds.
 _EXIT_TIMEOUT = 1.0
@@ -69,6 +72,20 @@ def open_repository(
     return Repository(uri, native)
 
 
+@dataclass(frozen=True)
+class Fork:
+    """A new session, and what its source had that was left behind.
+
+    Attributes:
+        session: The new session, open for writing.
+        left_out: Names of lanes whose configuration was not taken, since the source holds it by
+            half. Only a fork of the whole tree leaves any out.
+    """
+
+    session: Session
+    left_out: tuple[str, ...]
+
+
 class Repository(Handle):
     """A place where sessions are kept, open. `open_repository` opens one."""
 
@@ -101,6 +118,65 @@ class Repository(Handle):
         """
         folder = None if cwd is None else path_text("cwd", cwd)
         return self._session(self._native.create(id, parent_session_id, folder, ctx))
+
+    def fork(
+        self,
+        source: Session,
+        *,
+        tree: bool = False,
+        branch: str | None = None,
+        entry: str | None = None,
+        position: ForkPosition = "at",
+        id: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        ctx: Context | None = None,
+    ) -> Fork:
+        """Make a new session from another one, which is open, in whatever mode and repository.
+
+        The fork has one coherent snapshot of its source: the commits that were made before, none
+        that is made later. It may be made inside a mutation. A session that is open elsewhere, or
+        nowhere, is opened with `open_read_only` first.
+
+        Args:
+            source: The session to fork.
+            tree: Take all entries and branches, and what applications keep beside them, in place
+                of one path; then branch, entry and position are not given.
+            branch: The branch whose path is taken, by default "main"; with an entry and no branch
+                any path of the tree is taken, and becomes "main".
+            entry: The id of the entry at which the path ends; by default the branch's tip.
+            position: "at" makes the entry the new tip, "before" its parent.
+            id: The id of the new session.
+            cwd: The working folder of the new session; by default the source's.
+            ctx: The authority of this call.
+
+        Raises:
+            UnknownBranchError: If the source has no such branch.
+            UnknownEntryError: If it has no such entry.
+            EntryNotOnBranchError: If the entry is not on the branch.
+            CorruptError: If the lane of the branch is there by half.
+            SessionExistsError: If there is a session of that id.
+
+        Example:
+            >>> import pisession
+            >>> with pisession.open_repository("memory:") as repository:
+            ...     session = repository.create()
+            ...     main = session.create_branch("main")
+            ...     question = main.append_message({"role": "user", "content": "hello"})
+            ...     fork = repository.fork(session, entry=question).session
+            ...     fork.branch("main").tip_id() == question
+            True
+        """
+        text("position", position)
+        if position not in ("at", "before"):
+            raise InvalidArgumentError(f"{position!r} is no position of a fork: 'at' or 'before'")
+        if tree and (branch is not None or entry is not None or position != "at"):
+            raise InvalidArgumentError("a fork of the whole tree has no branch, entry or position")
+        folder = None if cwd is None else path_text("cwd", cwd)
+        before = position == "before"
+        session, left_out = self._native.fork(
+            source._native, tree, branch, entry, before, id, folder, ctx
+        )
+        return Fork(self._session(session), tuple(left_out))
 
     def open(
         self,

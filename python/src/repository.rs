@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pisession::{
-    CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, SessionListing, SessionMetadata,
+    CreateOptions, Durability, ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, ListOptions,
+    RepositoryOptions, SessionListing, SessionMetadata,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -77,6 +78,36 @@ impl Repository {
             ..CreateOptions::default()
         };
         Ok(Session::new(call(py, ctx, |ctx| self.0.create(&options, ctx))?))
+    }
+
+    #[allow(clippy::too_many_arguments)] // those of the options, one by one
+    fn fork(
+        &self,
+        py: Python<'_>,
+        source: &Session,
+        tree: bool,
+        branch: Option<Bound<'_, PyString>>,
+        entry: Option<Bound<'_, PyString>>,
+        before: bool,
+        id: Option<Bound<'_, PyString>>,
+        cwd: Option<Bound<'_, PyString>>,
+        ctx: Option<&Context>,
+    ) -> PyResult<(Session, Vec<String>)> {
+        let owned = |given: &Option<Bound<'_, PyString>>, kind, what| {
+            optional_text(given.as_ref(), kind, what).map(|text| text.map(str::to_owned))
+        };
+        let point = ForkPoint {
+            branch: owned(&branch, ErrorKind::InvalidBranch, "a branch name")?,
+            entry: owned(&entry, ErrorKind::InvalidId, "an entry id")?,
+            position: if before { ForkPosition::Before } else { ForkPosition::At },
+        };
+        let options = ForkOptions {
+            scope: if tree { ForkScope::Tree } else { ForkScope::Branch(point) },
+            id: owned(&id, ErrorKind::InvalidId, "a session id")?,
+            cwd: owned(&cwd, ErrorKind::InvalidArgument, "a working folder")?,
+        };
+        let fork = call(py, ctx, |ctx| self.0.fork(source.inner(), &options, ctx))?;
+        Ok((Session::new(fork.session), fork.left_out))
     }
 
     fn open(

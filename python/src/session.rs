@@ -26,6 +26,10 @@ impl Session {
     pub(crate) fn new(session: pisession::Session) -> Self {
         Self(session)
     }
+
+    pub(crate) fn inner(&self) -> &pisession::Session {
+        &self.0
+    }
 }
 
 #[pymethods]

@@ -127,6 +127,8 @@ class Run:
             self.handles[step.get("as", "session")] = made
             return metadata(made.metadata)
         match op:
+            case "fork":
+                return self.fork(step.get("as", "session"), args, ctx)
             case "list":
                 listed = self.repository.list(details=bool(args.get("details")), ctx=ctx)
                 return [listing(line) for line in listed]
@@ -159,6 +161,23 @@ class Run:
             case "open":
                 return self.repository.open(args["id"], ctx=ctx)
         return self.repository.open_read_only(args["id"], ctx=ctx)
+
+    def fork(
+        self, name: str, args: dict[str, Any], ctx: pisession.Context | None
+    ) -> dict[str, Any]:
+        with self.repository.open_read_only(args["from"], ctx=ctx) as source:
+            fork = self.repository.fork(
+                source,
+                tree=args.get("scope") == "tree",
+                branch=args.get("branch"),
+                entry=args.get("entry"),
+                position=args.get("position", "at"),
+                id=args.get("id"),
+                cwd=args.get("cwd"),
+                ctx=ctx,
+            )
+        self.handles[name] = fork.session
+        return {"session": metadata(fork.session.metadata), "leftOut": list(fork.left_out)}
 
     def end_mutations(self) -> None:
         for handle in self.handles.values():

@@ -119,6 +119,7 @@ static void every_function_refuses(void *wrong) {
     FAILS(PI_MISUSE, pi_repository_delete(wrong, "x", 1, NULL, &error));
     FAILS(PI_MISUSE, pi_repository_list(wrong, NULL, &sessions, NULL, &error));
     FAILS(PI_MISUSE, pi_session_create(wrong, NULL, &session, NULL, &error));
+    FAILS(PI_MISUSE, pi_session_fork(wrong, wrong, NULL, &session, NULL, NULL, &error));
     FAILS(PI_MISUSE, pi_session_open(wrong, "x", 1, &session, NULL, &error));
     FAILS(PI_MISUSE, pi_session_open_read_only(wrong, "x", 1, &session, NULL, &error));
     CHECK(sessions == NULL && session == NULL);

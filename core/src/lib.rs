@@ -117,6 +117,7 @@ mod book {
         MutationLine = "../../docs/mutation-line.md",
         Values = "../../docs/values.md",
         Storage = "../../docs/storage.md",
+        Forks = "../../docs/forks.md",
         Sql = "../../docs/sql.md",
         Legacy = "../../docs/legacy.md",
         Telemetry = "../../docs/telemetry.md",

@@ -74,7 +74,19 @@ pub(crate) fn in_repository(
     id: &str,
     ctx: &Context,
 ) -> pisession::Result<Session> {
-    repository.open_read_only(id, ctx).map_err(|error| match error.kind() {
+    in_repository_with(repository, uri, id, false, ctx)
+}
+
+/// The same, with `salvage` past damage.
+pub(crate) fn in_repository_with(
+    repository: &Repository,
+    uri: &str,
+    id: &str,
+    salvage: bool,
+    ctx: &Context,
+) -> pisession::Result<Session> {
+    let options = OpenOptions { mode: OpenMode::ReadOnly, salvage, ..OpenOptions::default() };
+    repository.open_with(id, &options, ctx).map_err(|error| match error.kind() {
         ErrorKind::AmbiguousSession => error.with_hint(format!(
             "name the session by the path of its file; pisession doctor {uri} names the files"
         )),
@@ -119,10 +131,15 @@ pub(crate) fn opened(argument: &str, ctx: &Context) -> Result<Opened, Failure> {
 
 /// The session in the file `path`, whatever program wrote it.
 pub(crate) fn file(path: &Path, ctx: &Context) -> pisession::Result<Opened> {
+    file_with(path, false, ctx)
+}
+
+/// The same, with `salvage` past damage.
+pub(crate) fn file_with(path: &Path, salvage: bool, ctx: &Context) -> pisession::Result<Opened> {
     if is_sqlite(path)? {
         return sqlite_file(path, ctx);
     }
-    let options = OpenOptions { mode: OpenMode::ReadOnly, ..OpenOptions::default() };
+    let options = OpenOptions { mode: OpenMode::ReadOnly, salvage, ..OpenOptions::default() };
     let session = open_file(path, &options, ctx)?;
     Ok(Opened { format: jsonl(&session), session, modified_at: modified_at(Some(path)), _repository: None })
 }

@@ -170,6 +170,38 @@ fn a_torn_tail_is_a_finding_with_its_place() {
 }
 
 #[test]
+fn every_damaged_line_is_a_finding_with_its_place() {
+    let place = Place::new();
+    let (uri, path) = lines(&place);
+    let whole = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{whole}broken\n\n{{\"kind\":\"blob\",\"seq\":9}}\n")).unwrap();
+    for target in [uri.clone(), format!("{uri}#s"), path.clone()] {
+        let run = pisession(&["doctor", &target, "--full", "--json"]);
+        assert_eq!((run.code, kinds(&run.json())), (1, vec!["damaged_line"; 3]), "{target}");
+        assert_eq!(run.json()["findings"][1]["line"], 4);
+        assert_eq!(run.json()["findings"][1]["offset"], whole.len() + "broken\n".len());
+    }
+    let text = pisession(&["doctor", &path]).out;
+    assert_eq!(text.matches("pisession repair").count(), 1, "{text}");
+}
+
+#[test]
+fn info_tells_what_a_brief_look_finds() {
+    let place = Place::new();
+    let (session, name) = place.session("s");
+    session.set_label("nowhere", Some("lost"), &place.ctx).unwrap();
+    let info = pisession(&["info", &name]).fine();
+    let line = "health     label_of_nothing: the label 'lost' is on no entry: 'nowhere'";
+    assert!(info.contains(line), "{info}");
+    let (_, path) = lines(&place);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes.extend(b"{\"kind");
+    std::fs::write(&path, &bytes).unwrap();
+    let found = pisession(&["info", &path, "--json"]).json()["findings"][0].to_string();
+    assert!(found.starts_with("\"torn_tail: "), "{found}");
+}
+
+#[test]
 fn two_files_of_one_session_are_named() {
     let place = Place::new();
     let (uri, path) = lines(&place);

@@ -93,7 +93,7 @@ pub use repository::{
 };
 pub use session::backend::SessionMetadata;
 pub use session::branch::{Branch, NewNode};
-pub use session::check::{CheckOptions, FileCheck, Finding, FindingKind};
+pub use session::check::{CheckDepth, CheckOptions, FileCheck, Finding, FindingKind};
 pub use session::entries::Entries;
 pub use session::mutation::{Mutation, Mutator};
 pub use session::reader::SessionReader;

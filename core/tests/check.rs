@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::path::Path;
 
 use pisession::{
-    Address, CheckOptions, Context, EntryQuery, EntryType, ErrorKind, FileCheck, FindingKind, Json,
-    MAX_DEPTH, NewEntry, NewNode, NewUsage, OpenMode, OpenOptions, Repository, Session, Write,
+    Address, CheckDepth, CheckOptions, Context, EntryQuery, EntryType, ErrorKind, FileCheck, FindingKind,
+    Json, MAX_DEPTH, NewEntry, NewNode, NewUsage, OpenMode, OpenOptions, Repository, Session, Write,
     open_repository,
 };
 use support::on_every_session;
@@ -103,7 +103,7 @@ fn a_check_ends_with_its_context_and_with_the_session() {
 }
 
 fn kinds_of_full(session: &Session) -> Vec<FindingKind> {
-    let options = CheckOptions { file: FileCheck::Full };
+    let options = CheckOptions { depth: CheckDepth::Full, ..Default::default() };
     let findings = session.check_with(&options, &mut |_| (), &background()).unwrap();
     findings.iter().map(|finding| finding.kind).collect()
 }
@@ -200,7 +200,7 @@ fn an_entry_that_its_index_lacks_is_found_by_file_and_tip() {
         damaged(&behind_the_index("INSERT INTO entry_row SELECT * FROM kept"));
     assert!(session.get_entry("c", &background()).unwrap().is_none(), "the index has it");
     assert_eq!(kinds(&session), [FindingKind::DamagedFile, FindingKind::TipOfNothing]);
-    let skip = CheckOptions { file: FileCheck::Skip };
+    let skip = CheckOptions { file: FileCheck::Skip, ..Default::default() };
     let findings = session.check_with(&skip, &mut |_| (), &background()).unwrap();
     assert_eq!(findings[0].message, "the tip of branch 'main' is there, but its id does not find it: 'c'");
 }
@@ -232,7 +232,7 @@ fn a_page_of_an_index_that_is_no_page_is_found_and_not_looked_for_when_skipped()
         assert_eq!(finding.kind.name(), "damaged_file", "{finding:?}");
         assert!(finding.hint.is_some() && finding.message.starts_with("the database file: "), "{finding:?}");
     }
-    let skip = CheckOptions { file: FileCheck::Skip };
+    let skip = CheckOptions { file: FileCheck::Skip, ..Default::default() };
     assert!(session.check_with(&skip, &mut |_| (), &background()).unwrap().is_empty());
 }
 
@@ -242,6 +242,103 @@ fn a_full_check_of_a_sound_session_finds_nothing() {
         fill(session);
         assert_eq!(kinds_of_full(session), []);
     });
+}
+
+fn kinds_at(session: &Session, depth: CheckDepth) -> Vec<FindingKind> {
+    let options = CheckOptions { depth, ..Default::default() };
+    let findings = session.check_with(&options, &mut |_| (), &background()).unwrap();
+    findings.iter().map(|finding| finding.kind).collect()
+}
+
+#[test]
+fn what_does_not_fit_together_is_found_by_a_full_check_only() {
+    use FindingKind::{DuplicateId, RowOfNothing, WrongPointer, WrongSeq, WrongStats};
+    let usage = |id: &str| {
+        format!("INSERT INTO usage_row VALUES (1 << 40 | 6, 1, '{id}', '{{\"usage\":{{\"input\":1}}}}')")
+    };
+    for (sql, quick, full) in [
+        ("UPDATE entry_row SET depth = 7 WHERE id = 'c'".to_owned(), &[][..], &[WrongPointer][..]),
+        ("UPDATE entry_row SET jump = 2 WHERE id = 'c'".to_owned(), &[], &[WrongPointer]),
+        ("UPDATE session_row SET next_seq = 5".to_owned(), &[], &[WrongSeq]),
+        ("UPDATE value_row SET seq = 3".to_owned(), &[], &[WrongSeq]),
+        ("INSERT INTO list_row VALUES (9, 1, 'app', 'list')".to_owned(), &[], &[RowOfNothing]),
+        ("INSERT INTO list_element_row VALUES (9 << 40 | 3, '1')".to_owned(), &[], &[RowOfNothing]),
+        ("INSERT INTO value_row VALUES (99, 7, 'app', 'v', 3, '1')".to_owned(), &[], &[RowOfNothing]),
+        ("UPDATE session_row SET output = 5".to_owned(), &[WrongStats], &[WrongStats]),
+        (usage("u"), &[WrongStats], &[WrongSeq, WrongStats]),
+        (usage("b"), &[DuplicateId, WrongStats], &[WrongSeq, DuplicateId, WrongStats]),
+    ] {
+        let (_folder, _repository, session) = damaged(&sql);
+        assert_eq!(kinds_at(&session, CheckDepth::Quick), quick, "{sql}");
+        assert_eq!(kinds_at(&session, CheckDepth::Full), full, "{sql}");
+    }
+}
+
+#[test]
+fn a_brief_check_finds_what_costs_little_and_reads_no_entry_for_it() {
+    use FindingKind::{LabelOfNothing, NoBranch, TipOfNothing};
+    for (sql, brief) in [
+        ("", &[][..]),
+        ("DELETE FROM entry_row WHERE id = 'c'", &[TipOfNothing]),
+        ("UPDATE entry_row SET payload = 'x' WHERE id = 'b'", &[]),
+        ("DELETE FROM value_row", &[NoBranch]),
+        ("INSERT INTO value_row VALUES (9, 1, 'pi.entry.label', 'x', 3, '\"l\"')", &[LabelOfNothing]),
+    ] {
+        let (_folder, _repository, session) = damaged(sql);
+        assert_eq!(kinds_at(&session, CheckDepth::Brief), brief, "{sql}");
+    }
+}
+
+/// A file of JSON lines with five commits; its repository, its metadata.
+fn lines() -> (tempfile::TempDir, Repository, pisession::SessionMetadata) {
+    let folder = tempfile::tempdir().unwrap();
+    let repository =
+        open_repository(&format!("jsonl:{}", folder.path().display()), Default::default()).unwrap();
+    let session = repository.create(&Default::default(), &background()).unwrap();
+    let main = session.create_branch("main", None, &background()).unwrap();
+    for text in ["a", "b", "c"] {
+        main.append_message(&message(text), &background()).unwrap();
+    }
+    set(&session, "app", "v", "1");
+    session.close(&background()).unwrap();
+    let metadata = session.metadata().clone();
+    (folder, repository, metadata)
+}
+
+#[test]
+fn every_damaged_line_of_a_file_is_named_with_its_place() {
+    let (_folder, repository, metadata) = lines();
+    let path = metadata.path.as_deref().unwrap();
+    let mut lines: Vec<String> = std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
+    lines[5] = "{\"kind\":".to_owned();
+    lines.insert(2, String::new());
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+    let past_damage = OpenOptions { mode: OpenMode::ReadOnly, salvage: true, ..Default::default() };
+    let session = repository.open_with(&metadata, &past_damage, &background()).unwrap();
+    for depth in [CheckDepth::Brief, CheckDepth::Quick, CheckDepth::Full] {
+        let options = CheckOptions { depth, ..Default::default() };
+        let findings = session.check_with(&options, &mut |_| (), &background()).unwrap();
+        let offset = |line: usize| Some(lines[..line].iter().map(|line| line.len() as u64 + 1).sum::<u64>());
+        let found: Vec<_> =
+            findings.iter().map(|finding| (finding.kind.name(), finding.line, finding.offset)).collect();
+        let expected = [("damaged_line", Some(3), offset(2)), ("damaged_line", Some(7), offset(6))];
+        assert_eq!(found, expected, "{depth:?}");
+        assert!(findings.iter().all(|finding| finding.hint.as_deref().unwrap().contains("repair")));
+    }
+}
+
+#[test]
+fn a_line_that_was_changed_after_it_was_read_is_found_by_a_full_check() {
+    let (_folder, repository, metadata) = lines();
+    let session = repository.open_read_only(&metadata, &background()).unwrap();
+    let path = metadata.path.as_deref().unwrap();
+    let text = std::fs::read_to_string(path).unwrap();
+    let changed = text.replace("\"namespace\":\"app\"", "\"namespace\":5555\"");
+    assert_eq!(changed.len() + 1, text.len() + 1);
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, changed.as_bytes(), 0).unwrap();
+    assert_eq!(kinds_at(&session, CheckDepth::Quick), []);
+    assert_eq!(kinds_at(&session, CheckDepth::Full), [FindingKind::DamagedLine]);
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use pisession::{
-    Address, BranchScan, CheckOptions, EntryQuery, Error, ErrorKind, FileCheck, Finding, FindingKind, Format,
-    Json, LegacyPolicy, ListOptions, ListRead, OpenOptions, Order, PathOrder, Repository, Session,
+    Address, BranchScan, CheckDepth, CheckOptions, EntryQuery, Error, ErrorKind, Finding, FindingKind,
+    Format, Json, LegacyPolicy, ListOptions, ListRead, OpenOptions, Order, PathOrder, Repository, Session,
     SessionReader, UsageScan, Write, open_file, open_repository,
 };
 use serde_json::Value;
@@ -74,7 +74,13 @@ fn address(key: &str) -> Address {
 }
 
 fn findings(session: &Session) -> Vec<Finding> {
-    session.check_with(&CheckOptions { file: FileCheck::Full }, &mut |_| (), &background()).unwrap()
+    session
+        .check_with(
+            &CheckOptions { depth: CheckDepth::Full, ..Default::default() },
+            &mut |_| (),
+            &background(),
+        )
+        .unwrap()
 }
 
 fn dump(session: &Session) -> Value {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pisession::{
-    CheckOptions, Context, Error, ErrorKind, FileCheck, Finding, FindingKind, ListOptions, Repository,
-    Session, SessionListing,
+    CheckDepth, CheckOptions, Context, Error, ErrorKind, FileCheck, Finding, FindingKind, ListOptions,
+    OpenMode, OpenOptions, Repository, Session, SessionListing,
 };
 use serde::Serialize;
 
@@ -19,8 +19,9 @@ use crate::target::{self, Target};
 /// Look for damage, and name it; never repair
 ///
 /// Opens the session, or each one of a repository, reads everything structural and names what it finds: what
-/// cannot be read, damage of the database file, a torn tail, warnings of files of version 1 to 3, branch tips and
-/// labels of nothing, incomplete lanes, imports that were cut off, files that hold one session twice.
+/// cannot be read, each damaged line, damage of the database file, a torn tail, warnings of files of version 1 to
+/// 3, branch tips and labels of nothing, incomplete lanes, imports that were cut off, files that hold one session
+/// twice. pisession repair makes a sound session of what can be read.
 /// Exit code 0 if nothing was found, 1 if something was.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -35,9 +36,10 @@ pub(super) struct Doctor {
     /// A repository (URI), a session (URI#ID), or the path of a session file
     target: String,
 
-    /// Also hold the indexes of SQLite files against their tables
+    /// Also hold what was read against each other and against the file
     ///
-    /// It takes longer. Of other files everything is read anyway.
+    /// Every line of a file of JSON lines is read again; of a SQLite file indexes are held against their tables,
+    /// and places in the tree against each other. Every seq is there once, every id too. It takes longer.
     #[arg(long)]
     full: bool,
 }
@@ -47,7 +49,7 @@ struct Report {
     sessions: u64,
     findings: Vec<FindingLine>,
     #[serde(skip)]
-    file: FileCheck,
+    depth: CheckDepth,
     /// The files that were looked at: a container is one for all its sessions.
     #[serde(skip)]
     files: HashSet<PathBuf>,
@@ -104,17 +106,17 @@ impl FindingLine {
 
 impl Doctor {
     pub(super) fn run(&self, out: &mut Output, ctx: &Context) -> Result<Verdict, Failure> {
-        let file = if self.full { FileCheck::Full } else { FileCheck::Quick };
-        let mut report = Report { sessions: 0, findings: Vec::new(), file, files: HashSet::new() };
+        let depth = if self.full { CheckDepth::Full } else { CheckDepth::Quick };
+        let mut report = Report { sessions: 0, findings: Vec::new(), depth, files: HashSet::new() };
         match Target::of(&self.target) {
             Target::Repository(uri) => report.look_at_repository(&target::existing_repository(&uri)?, ctx)?,
             Target::Session { uri, id } => {
                 let repository = target::existing_repository(&uri)?;
-                let opened = target::in_repository(&repository, &uri, &id, ctx);
+                let opened = target::in_repository_with(&repository, &uri, &id, true, ctx);
                 report.look_at(opened, Some(&id), None, ctx)?;
             }
             Target::File(path) => {
-                let opened = target::file(&path, ctx).map(|opened| opened.session);
+                let opened = target::file_with(&path, true, ctx).map(|opened| opened.session);
                 report.look_at(opened, None, Some(&path), ctx)?;
             }
         }
@@ -136,7 +138,9 @@ impl Report {
                     self.findings.push(FindingLine::of(&Finding::unreadable(problem), id, path));
                 }
                 (Some(metadata), None) => {
-                    let opened = repository.open_read_only(metadata, ctx);
+                    let past_damage =
+                        OpenOptions { mode: OpenMode::ReadOnly, salvage: true, ..OpenOptions::default() };
+                    let opened = repository.open_with(metadata, &past_damage, ctx);
                     self.look_at(opened, Some(&metadata.id), path, ctx)?;
                 }
                 (None, None) => {}
@@ -183,7 +187,8 @@ impl Report {
         }
         let progress = Progress::new("entries read");
         let is_new = path.is_none_or(|path| self.files.insert(path.to_owned()));
-        let options = CheckOptions { file: if is_new { self.file } else { FileCheck::Skip } };
+        let file = if is_new { FileCheck::Look } else { FileCheck::Skip };
+        let options = CheckOptions { depth: self.depth, file };
         let findings = session.check_with(&options, &mut |count| progress.at(count), ctx)?;
         self.findings
             .extend(findings.iter().map(|finding| FindingLine::of(finding, Some(session.id()), path)));

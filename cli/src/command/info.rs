@@ -1,7 +1,7 @@
 //! `info`: what a session is, in one screen.
 
 use clap::Args;
-use pisession::{Context, Session, SessionReader as _};
+use pisession::{CheckDepth, CheckOptions, Context, Session, SessionReader as _};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -141,7 +141,7 @@ impl Info {
 }
 
 /// What can be found without reading every entry: how many warnings of which kind the reader of an old file
-/// had, and tips of nothing.
+/// had, and what a brief check of the session finds.
 fn brief_health(session: &Session, ctx: &Context) -> Result<Vec<String>, Failure> {
     let mut kinds: Vec<(&str, usize)> = Vec::new();
     for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
@@ -151,12 +151,9 @@ fn brief_health(session: &Session, ctx: &Context) -> Result<Vec<String>, Failure
         }
     }
     let mut findings: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
-    for branch in session.branches(ctx)? {
-        if let Some(tip) = branch.tip_id
-            && session.get_entries(&[&tip], ctx)?.is_empty()
-        {
-            findings.push(format!("tip_of_nothing: branch '{}'", branch.name));
-        }
+    let options = CheckOptions { depth: CheckDepth::Brief, ..CheckOptions::default() };
+    for finding in session.check_with(&options, &mut |_| (), ctx)? {
+        findings.push(format!("{}: {}", finding.kind.name(), finding.message));
     }
     Ok(findings)
 }

@@ -9,6 +9,7 @@ use crate::legacy::same::is_cut_off;
 use crate::model::address::{self as addresses, reserved};
 use crate::model::entry::{EntryType, NewEntry};
 use crate::model::json::{Json, text_of};
+use crate::model::usage::Usage;
 use crate::model::value::Address;
 use crate::session::reader::SessionReader;
 use crate::session::{EntryQuery, Session};
@@ -41,6 +42,16 @@ pub enum FindingKind {
     DamagedFile,
     /// The last line of a file of JSON lines breaks off.
     TornTail,
+    /// A line of a file of JSON lines is no commit.
+    DamagedLine,
+    /// Two things of a session have one `seq`, or one has a `seq` that was never given.
+    WrongSeq,
+    /// An entry and another one, or a usage row, have one id.
+    DuplicateId,
+    /// What an entry's row says of its place in the tree contradicts its parent's row.
+    WrongPointer,
+    /// A row of a database belongs to no session, or to no list.
+    RowOfNothing,
     /// An import of an old file was cut off.
     UnfinishedImport,
     /// There are entries and no branch that leads to them.
@@ -63,6 +74,11 @@ impl FindingKind {
             Self::WrongStats => "wrong_stats",
             Self::DamagedFile => "damaged_file",
             Self::TornTail => "torn_tail",
+            Self::DamagedLine => "damaged_line",
+            Self::WrongSeq => "wrong_seq",
+            Self::DuplicateId => "duplicate_id",
+            Self::WrongPointer => "wrong_pointer",
+            Self::RowOfNothing => "row_of_nothing",
             Self::UnfinishedImport => "unfinished_import",
             Self::NoBranch => "no_branch",
             Self::SameId => "same_id",
@@ -70,22 +86,36 @@ impl FindingKind {
     }
 }
 
-/// How the file under a session is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum FileCheck {
-    /// Not at all: it was, for another session in it.
-    Skip,
-    /// For what is damaged in itself.
+/// How much of a session is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CheckDepth {
+    /// What costs little: the end of the file, tips, labels, lanes. No entry is read but those they name.
+    Brief,
+    /// Everything is read once.
     #[default]
     Quick,
-    /// Also whether indexes and tables of a SQLite file agree, which takes longer.
+    /// Also whether what was read fits together, and what the file says beside it: every line of a file of
+    /// JSON lines is read again; of a SQLite file, indexes are held against tables, and places in the tree
+    /// against each other.
     Full,
+}
+
+/// Whether the file under a session is looked at for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FileCheck {
+    /// No: it was, for another session in it.
+    Skip,
+    /// Yes.
+    #[default]
+    Look,
 }
 
 /// How a session is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CheckOptions {
-    /// How its file is looked at.
+    /// How much is looked at.
+    pub depth: CheckDepth,
+    /// Whether its file is.
     pub file: FileCheck,
 }
 
@@ -109,7 +139,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(kind: FindingKind, id: &str, message: String) -> Self {
+    pub(crate) fn about(kind: FindingKind, id: &str, message: String) -> Self {
         Self { id: Some(id.to_owned()), ..Self::of_file(kind, message) }
     }
 
@@ -122,11 +152,16 @@ impl Finding {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// One at a place of the file.
+    pub(crate) fn at_line(self, line: u64, offset: u64) -> Self {
+        Self { line: Some(line), offset: Some(offset), ..self }
+    }
+
     /// The finding that several files of a repository hold a session of this id.
     pub fn same_id(id: &str, paths: &[&Path]) -> Self {
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let message = format!("{} files hold a session '{id}': {}", paths.len(), paths.join(", "));
-        Self::new(FindingKind::SameId, id, message)
+        Self::about(FindingKind::SameId, id, message)
             .with_hint("name the session by the path of its file, or move the others away")
     }
 
@@ -169,19 +204,31 @@ impl Session {
         progress: &mut dyn FnMut(u64),
         ctx: &Context,
     ) -> Result<Vec<Finding>> {
-        let mut check = Check { session: self, ctx, findings: Vec::new(), entries: HashSet::new() };
-        check.part(|check| {
-            check.findings.extend(check.session.check_file(options.file, ctx)?);
-            Ok(())
-        })?;
-        check.part(|check| check.read_entries(progress))?;
+        let depth = options.depth;
+        let mut check = Check {
+            session: self,
+            ctx,
+            depth,
+            findings: Vec::new(),
+            entries: HashSet::new(),
+            seqs: HashSet::new(),
+        };
+        if options.file == FileCheck::Look {
+            check.part(|check| check.extend(check.session.storage()?.check_file(depth, ctx)?))?;
+        }
+        if depth > CheckDepth::Brief {
+            check.part(|check| check.read_entries(progress))?;
+        }
         check.part(Check::read_tips)?;
         check.part(Check::read_labels)?;
         check.part(Check::read_lanes)?;
-        check.part(Check::read_values)?;
-        check.part(Check::read_lists)?;
-        check.part(Check::read_usage)?;
+        if depth > CheckDepth::Brief {
+            check.part(Check::read_values)?;
+            check.part(Check::read_lists)?;
+            check.part(Check::read_usage)?;
+        }
         check.part(Check::read_import)?;
+        check.part(|check| check.extend(check.session.storage()?.check_rows(depth, ctx)?))?;
         Ok(check.findings)
     }
 }
@@ -189,8 +236,11 @@ impl Session {
 struct Check<'a> {
     session: &'a Session,
     ctx: &'a Context,
+    depth: CheckDepth,
     findings: Vec<Finding>,
     entries: HashSet<String>,
+    /// What has a `seq`; only of a full check.
+    seqs: HashSet<u64>,
 }
 
 impl Check<'_> {
@@ -210,7 +260,28 @@ impl Check<'_> {
     }
 
     fn found(&mut self, kind: FindingKind, id: &str, message: String) {
-        self.findings.push(Finding::new(kind, id, message));
+        self.findings.push(Finding::about(kind, id, message));
+    }
+
+    fn extend(&mut self, findings: Vec<Finding>) -> Result<()> {
+        self.findings.extend(findings);
+        Ok(())
+    }
+
+    /// Looks at the `seq` of something that is called `what`.
+    fn note_seq(&mut self, seq: u64, what: impl FnOnce() -> String) -> Result<()> {
+        if self.depth < CheckDepth::Full {
+            return Ok(());
+        }
+        if !self.seqs.insert(seq) {
+            let message = format!("{} has the seq {seq}, which something else has, too", what());
+            self.findings.push(Finding::of_file(FindingKind::WrongSeq, message));
+        } else if seq >= self.session.next_seq(self.ctx)? {
+            // Asked each time: what came meanwhile is fine.
+            let message = format!("{} has the seq {seq}, which was never given", what());
+            self.findings.push(Finding::of_file(FindingKind::WrongSeq, message));
+        }
+        Ok(())
     }
 
     fn read_entries(&mut self, progress: &mut dyn FnMut(u64)) -> Result<()> {
@@ -244,7 +315,10 @@ impl Check<'_> {
                 let message = format!("entry '{}': {}", entry.id, error.message());
                 self.found(FindingKind::BadPayload, &entry.id, message);
             }
-            self.entries.insert(entry.id);
+            self.note_seq(entry.seq, || format!("entry '{}'", entry.id))?;
+            if let Some(id) = self.entries.replace(entry.id) {
+                self.found(FindingKind::DuplicateId, &id, format!("two entries have the id '{id}'"));
+            }
         }
         let stats = self.session.stats(self.ctx)?;
         if stats.message_count != messages && self.session.next_seq(self.ctx)? == next_seq {
@@ -318,7 +392,7 @@ impl Check<'_> {
                 parts.iter().filter(|(_, names)| !names.contains(lane)).map(|(part, _)| *part).collect();
             if !missing.is_empty() {
                 let message = format!("lane '{lane}' has no {}", missing.join(" and no "));
-                self.findings.push(Finding::new(FindingKind::IncompleteLane, lane, message));
+                self.findings.push(Finding::about(FindingKind::IncompleteLane, lane, message));
             }
         }
         Ok(())
@@ -330,8 +404,9 @@ impl Check<'_> {
             let page = self.session.value_addresses(after.as_ref(), PAGE, self.ctx)?;
             for address in &page {
                 self.ctx.check()?;
-                let stored = self.session.get_value(address, self.ctx)?;
-                if let Some(error) = stored.and_then(|stored| Json::parse(&stored.value).err()) {
+                let Some(stored) = self.session.get_value(address, self.ctx)? else { continue };
+                self.note_seq(stored.seq, || format!("the value at {address}"))?;
+                if let Err(error) = Json::parse(&stored.value) {
                     let message = format!("the value at {address}: {}", error.message());
                     self.found(FindingKind::BadValue, address.key(), message);
                 }
@@ -352,9 +427,12 @@ impl Check<'_> {
                 loop {
                     self.ctx.check()?;
                     let elements = self.session.read_list(address, &read, self.ctx)?;
-                    for error in elements.iter().filter_map(|element| Json::parse(&element.value).err()) {
-                        let message = format!("an element of the list at {address}: {}", error.message());
-                        self.found(FindingKind::BadValue, address.key(), message);
+                    for element in &elements {
+                        self.note_seq(element.seq, || format!("an element of the list at {address}"))?;
+                        if let Err(error) = Json::parse(&element.value) {
+                            let message = format!("an element of the list at {address}: {}", error.message());
+                            self.found(FindingKind::BadValue, address.key(), message);
+                        }
                     }
                     match elements.last() {
                         Some(last) => read.cursor = Some(last.seq),
@@ -378,21 +456,51 @@ impl Check<'_> {
             let finding = Finding::of_file(FindingKind::UnfinishedImport, message.to_owned());
             self.findings.push(finding.with_hint(hint));
         }
-        if !self.entries.is_empty() && self.session.branches(self.ctx)?.is_empty() {
-            let message = format!("there are {} entries and no branch leads to them", self.entries.len());
+        let has_entries = match self.depth {
+            CheckDepth::Brief => self.session.find_entry(&EntryQuery::default(), self.ctx)?.is_some(),
+            _ => !self.entries.is_empty(),
+        };
+        if has_entries && self.session.branches(self.ctx)?.is_empty() {
+            let message = "there are entries and no branch leads to them".to_owned();
             self.findings.push(Finding::of_file(FindingKind::NoBranch, message).with_hint(hint));
         }
         Ok(())
     }
 
     fn read_usage(&mut self) -> Result<()> {
+        let next_seq = self.session.next_seq(self.ctx)?;
         let mut scan = UsageScan { limit: Some(PAGE as u64), ..UsageScan::default() };
+        let mut sum = Usage::default();
+        let mut ids = HashSet::new();
         loop {
             self.ctx.check()?;
-            match self.session.scan_usage(&scan, self.ctx)?.last() {
-                Some(last) => scan.from_seq = Some(last.seq + 1),
-                None => return Ok(()),
+            let rows = self.session.scan_usage(&scan, self.ctx)?;
+            let Some(last) = rows.last() else { break };
+            scan.from_seq = Some(last.seq + 1);
+            for row in rows {
+                sum.add(&row.usage);
+                self.note_seq(row.seq, || format!("usage row '{}'", row.id))?;
+                if self.entries.contains(&row.id) || !ids.insert(row.id.clone()) {
+                    let message =
+                        format!("a usage row has the id '{}', which something else has, too", row.id);
+                    self.found(FindingKind::DuplicateId, &row.id, message);
+                }
             }
         }
+        // An old file that is only read has totals and no ledger.
+        if ids.is_empty() && self.session.legacy().is_some() {
+            return Ok(());
+        }
+        let stats = self.session.stats(self.ctx)?;
+        // As text: a sum that is no number equals no other, and may be stored as none at all.
+        if stats.usage.to_json() != sum.to_json() && self.session.next_seq(self.ctx)? == next_seq {
+            let message = format!(
+                "the totals are {} and the ledger sums up to {}",
+                stats.usage.to_json(),
+                sum.to_json()
+            );
+            self.findings.push(Finding::of_file(FindingKind::WrongStats, message));
+        }
+        Ok(())
     }
 }

@@ -24,16 +24,15 @@ use crate::model::value::{Address, Value};
 use crate::model::write::{CommitResult, Write};
 use crate::session::backend::{Backend, SessionMetadata};
 use crate::session::branch::{Branch, BranchName};
-use crate::session::check::{FileCheck, Finding};
 use crate::session::entries::Entries;
 use crate::session::mutation::{Mutation, Mutator};
 use crate::session::reader::{SessionReader, branch_tip, sealed::Source, stored_text};
 use crate::sql::{Rows, SqlValue};
-use crate::storage::Reads;
 use crate::storage::copy::{Planner, Sink};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::state::Gap;
 use crate::storage::query::{EntryScan, Order, UsageScan};
+use crate::storage::{Reads, Storage};
 
 /// Which entries of a session to find. Default: all, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -509,8 +508,8 @@ impl Session {
         self.0.set_legacy(legacy);
     }
 
-    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
-        self.0.storage()?.check_file(depth, ctx)
+    pub(crate) fn storage(&self) -> Result<&dyn Storage> {
+        self.0.storage()
     }
 
     /// Copies what `plan` names, over one boundary between commits.

@@ -20,7 +20,7 @@ use crate::model::entry::{Entry, EntryStructure};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
-use crate::session::check::{FileCheck, Finding};
+use crate::session::check::{CheckDepth, Finding};
 use copy::{Planner, Sink};
 use jsonl::compact::Compaction;
 use jsonl::state::Gap;
@@ -93,6 +93,9 @@ pub(crate) trait Storage: Reads {
         Err(Error::new(
             ErrorKind::Unsupported,
             "this session is not kept as JSON lines: it has no dead lines",
+        )
+        .with_hint(
+            "SQLite uses the room of deleted rows again; a backup of a session is as small as it can be",
         ))
     }
 
@@ -102,7 +105,12 @@ pub(crate) trait Storage: Reads {
     }
 
     /// What is wrong with the file under the data. Reads only.
-    fn check_file(&self, _depth: FileCheck, _ctx: &Context) -> Result<Vec<Finding>> {
+    fn check_file(&self, _depth: CheckDepth, _ctx: &Context) -> Result<Vec<Finding>> {
+        Ok(Vec::new())
+    }
+
+    /// What is wrong with how the session is stored, beyond what reading it shows. Reads only.
+    fn check_rows(&self, _depth: CheckDepth, _ctx: &Context) -> Result<Vec<Finding>> {
         Ok(Vec::new())
     }
 

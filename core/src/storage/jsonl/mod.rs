@@ -3,6 +3,7 @@
 //! Opening changes no byte. A commit is one append; one that fails is cut back. The file is never rewritten
 //! but by [`compact`](JsonlStorage::compact), and never while anyone could lose what it holds.
 
+mod check;
 pub(crate) mod compact;
 mod copy;
 pub(crate) mod draft;
@@ -35,7 +36,7 @@ use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::{Durability, OpenMode};
 use crate::session::backend::SessionMetadata;
-use crate::session::check::{FileCheck, Finding, FindingKind};
+use crate::session::check::{CheckDepth, Finding};
 use crate::storage::copy::{Planner, Sink};
 use crate::storage::jsonl::compact::Compaction;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage, write_line};
@@ -475,18 +476,18 @@ impl Storage for JsonlStorage {
         &self.gaps
     }
 
-    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
+    fn check_file(&self, _depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
         let current = self.read(ctx)?;
-        let state = &current.state;
-        let torn = current.identity.length.saturating_sub(state.end);
-        if torn == 0 || depth == FileCheck::Skip {
+        Ok(check::file(&current.state, current.identity.length, &self.gaps))
+    }
+
+    fn check_rows(&self, depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
+        if depth < CheckDepth::Full {
             return Ok(Vec::new());
         }
-        let message = format!("the last line of the file breaks off after {torn} bytes");
-        let hint = "it is of a commit that was cut off, or is being written now; nothing that was acknowledged \
-                    is in it, and the next commit cuts it off";
-        let finding = Finding::of_file(FindingKind::TornTail, message).with_hint(hint);
-        Ok(vec![Finding { line: Some(state.lines + 1), offset: Some(state.end), ..finding }])
+        let current = self.read(ctx)?;
+        check::lines_again(&current.file, current.identity.length, &current.state, &self.gaps)
+            .map_err(|error| error.with_path(&self.path))
     }
 
     fn commit(&self, writes: &[Write], ctx: &Context) -> Result<CommitResult> {

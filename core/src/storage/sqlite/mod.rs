@@ -17,6 +17,7 @@ pub(crate) mod peek;
 mod query;
 mod read;
 pub(crate) mod reference;
+mod rows;
 mod schema;
 mod sessions;
 mod storage;

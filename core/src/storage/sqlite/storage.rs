@@ -11,7 +11,7 @@ use super::read::View;
 use super::sessions;
 use super::tree::SessionTree;
 use super::write::{Memory, Totals, Writing};
-use super::{backup, copy, integrity, query};
+use super::{backup, copy, integrity, query, rows};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inside};
@@ -22,7 +22,7 @@ use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
-use crate::session::check::{FileCheck, Finding};
+use crate::session::check::{CheckDepth, Finding};
 use crate::sql::{Rows, SqlValue};
 use crate::storage::copy::{Planner, Sink};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -287,9 +287,21 @@ impl Storage for SqliteStorage {
         backup::run(&self.database, self.sid, path, ctx)
     }
 
-    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
+    fn check_file(&self, depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
         let _admitted = self.admitted()?;
-        integrity::check(&self.database, depth, ctx)
+        let mut findings = integrity::check(&self.database, depth, ctx)?;
+        // Of a file that is damaged, what is missing says nothing.
+        if findings.is_empty() && depth == CheckDepth::Full {
+            findings = self.database.read(ctx, |connection| rows::strays(connection, ctx))?;
+        }
+        Ok(findings)
+    }
+
+    fn check_rows(&self, depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
+        if depth < CheckDepth::Full {
+            return Ok(Vec::new());
+        }
+        self.read_all(ctx, |view| rows::check(view, ctx))
     }
 
     fn close(&self, ctx: &Context) -> Result<()> {

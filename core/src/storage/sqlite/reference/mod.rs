@@ -26,7 +26,7 @@ use crate::model::entry::{Entry, EntryStructure};
 use crate::model::usage::{Stats, UsageRow};
 use crate::model::value::{Address, ListElement, StoredValue};
 use crate::model::write::{CommitResult, Write};
-use crate::session::check::{FileCheck, Finding};
+use crate::session::check::{CheckDepth, Finding};
 use crate::sql::{Rows, SqlValue};
 use crate::storage::copy::{Planner, Sink};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
@@ -213,14 +213,13 @@ impl Storage for ReferenceStorage {
         Err(self.unsupported("whose sessions are not copied as they stand"))
     }
 
-    fn check_file(&self, depth: FileCheck, ctx: &Context) -> Result<Vec<Finding>> {
-        let mut findings = {
-            let _admitted = self.admitted()?;
-            integrity::check(&self.database, depth, ctx)?
-        };
-        // What contradicts within the session is looked at in any case: it is no matter of the file.
-        findings.extend(self.read(ctx, |view| check::contradictions(view, ctx))?);
-        Ok(findings)
+    fn check_file(&self, depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
+        let _admitted = self.admitted()?;
+        integrity::check(&self.database, depth, ctx)
+    }
+
+    fn check_rows(&self, _depth: CheckDepth, ctx: &Context) -> Result<Vec<Finding>> {
+        self.read(ctx, |view| check::contradictions(view, ctx))
     }
 
     fn close(&self, ctx: &Context) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The commands, a file for each.
 
+mod compact;
 mod doctor;
 mod dump;
 mod export;
@@ -81,6 +82,7 @@ enum Command {
     Export(export::Export),
     Upgrade(upgrade::Upgrade),
     Fork(fork::Fork),
+    Compact(compact::Compact),
 }
 
 impl Arguments {
@@ -104,6 +106,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Export(export) => export.run(out, ctx),
         Command::Upgrade(upgrade) => upgrade.run(out, ctx),
         Command::Fork(fork) => fork.run(out, ctx),
+        Command::Compact(compact) => compact.run(out, ctx),
     }
 }
 

@@ -59,6 +59,18 @@ pub(crate) fn repository(uri: &str) -> Result<Repository, Failure> {
     open_repository(uri, Default::default()).map_err(failure)
 }
 
+/// The repository that `argument` names as the place for new sessions.
+pub(crate) fn destination(argument: &str) -> Result<Repository, Failure> {
+    let hint = "write sqlite:PATH or jsonl:PATH";
+    let Target::Repository(uri) = Target::of(argument) else {
+        return Err(Failure::usage(format!("'{argument}' names no repository"), hint));
+    };
+    if uri.starts_with("memory:") {
+        return Err(Failure::usage("what is made in memory is gone when the command ends", hint));
+    }
+    repository(&uri)
+}
+
 /// The failure of opening what an argument names.
 pub(crate) fn failure(error: Error) -> Failure {
     match error.kind() {

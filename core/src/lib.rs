@@ -60,6 +60,7 @@ mod gate;
 mod legacy;
 mod model;
 mod process;
+mod repair;
 mod repository;
 mod session;
 mod sql;
@@ -83,6 +84,8 @@ pub use model::usage::{Cost, NewUsage, Stats, Usage, UsageRow};
 pub use model::value::{Address, ListElement, StoredValue, Value, ValueList};
 pub use model::view::JsonView;
 pub use model::write::{CommitResult, Write};
+pub use repair::mend::RepairCounts;
+pub use repair::{Repair, RepairOptions, repair_file, repair_session};
 #[doc(hidden)]
 pub use repository::descriptors::take_lock_descriptors;
 pub use repository::fork::{Fork, ForkOptions, ForkPoint, ForkPosition, ForkScope, ForkSource};

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use pisession::{
-    CheckDepth, CheckOptions, Context, Error, ErrorKind, FileCheck, Finding, FindingKind, ListOptions,
-    OpenMode, OpenOptions, Repository, Session, SessionListing,
+    CheckDepth, CheckOptions, Context, Error, ErrorKind, FileCheck, Finding, ListOptions, OpenMode,
+    OpenOptions, Repository, Session, SessionListing,
 };
 use serde::Serialize;
 
-use crate::failure::{Failure, Verdict, place};
+use super::finding::{self, FindingLine};
+use crate::failure::{Failure, Verdict};
+use crate::output::Output;
 use crate::output::progress::Progress;
-use crate::output::text::{clean_line, padded};
-use crate::output::{Output, Role};
 use crate::target::{self, Target};
 
 /// Look for damage, and name it; never repair
@@ -31,7 +31,7 @@ Examples:
   pisession doctor sqlite:sessions#ID --json | jq -r '.findings[].kind'
 
 With --json: {\"sessions\": how many were looked at, \"findings\": [{\"kind\", \"message\", \"hint\"?, \"session\"?, \"id\"?, \
-\"path\"?, \"line\"?, \"offset\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
+\"path\"?, \"line\"?, \"offset\"?, \"length\"?, \"error\"?}]}. error is the kind of the error that a read ended with.")]
 pub(super) struct Doctor {
     /// A repository (URI), a session (URI#ID), or the path of a session file
     target: String,
@@ -53,55 +53,6 @@ struct Report {
     /// The files that were looked at: a container is one for all its sessions.
     #[serde(skip)]
     files: HashSet<PathBuf>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FindingLine {
-    kind: &'static str,
-    message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hint: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'static str>,
-    /// For people: where.
-    #[serde(skip)]
-    place: String,
-}
-
-impl FindingLine {
-    fn of(finding: &Finding, session: Option<&str>, path: Option<&Path>) -> Self {
-        let error = finding.error.as_ref();
-        let path = error.and_then(Error::path).or(path);
-        // What is wrong with a file that holds many sessions is not about the one that was looked at first.
-        let session = session.filter(|_| finding.kind != FindingKind::DamagedFile);
-        Self {
-            kind: finding.kind.name(),
-            message: finding.message.clone(),
-            hint: finding.hint.clone(),
-            session: session.map(str::to_owned),
-            id: finding.id.clone(),
-            path: path.map(|path| path.to_string_lossy().into_owned()),
-            line: finding.line,
-            offset: finding.offset,
-            error: error.map(|error| error.kind().name()),
-            place: match (error, finding.line, finding.offset) {
-                (Some(error), ..) => place(error),
-                (None, Some(line), Some(offset)) => in_file(line, offset),
-                (None, ..) => String::new(),
-            },
-        }
-    }
 }
 
 impl Doctor {
@@ -172,18 +123,7 @@ impl Report {
         self.sessions += 1;
         let path = session.metadata().path.as_deref().or(path);
         for warning in session.legacy().map(|legacy| legacy.warnings.as_slice()).unwrap_or_default() {
-            self.findings.push(FindingLine {
-                kind: warning.kind.name(),
-                message: warning.message(),
-                hint: None,
-                session: Some(session.id().to_owned()),
-                id: None,
-                path: path.map(|path| path.to_string_lossy().into_owned()),
-                line: Some(warning.line),
-                offset: Some(warning.offset),
-                error: None,
-                place: in_file(warning.line, warning.offset),
-            });
+            self.findings.push(FindingLine::of_warning(warning, Some(session.id()), path));
         }
         let progress = Progress::new("entries read");
         let is_new = path.is_none_or(|path| self.files.insert(path.to_owned()));
@@ -199,26 +139,7 @@ impl Report {
         if out.is_json() {
             return out.object(self);
         }
-        for (at, finding) in self.findings.iter().enumerate() {
-            let kind = out.paint(Role::Problem, &padded(finding.kind, 18));
-            let mut line = format!("{kind} {}", clean_line(&finding.message, 400));
-            let session = finding.session.as_deref().filter(|_| self.sessions > 1);
-            let path = finding.path.as_deref().filter(|_| self.sessions > 1 || finding.error.is_some());
-            for about in [session, path].into_iter().flatten() {
-                line.push_str(&out.paint(Role::Faint, &format!("  {}", clean_line(about, 400))));
-            }
-            if finding.path.is_none() || finding.error.is_none() {
-                line.push_str(&out.paint(Role::Faint, &format!("  {}", finding.place)));
-            } else if let Some(number) = finding.line {
-                line.push_str(&out.paint(Role::Faint, &format!(" line {number}")));
-            }
-            out.line(line.trim_end())?;
-            // A damaged file has many findings and one way out.
-            let next = self.findings.get(at + 1).and_then(|next| next.hint.as_ref());
-            if let Some(hint) = finding.hint.as_ref().filter(|hint| next != Some(*hint)) {
-                out.line(&out.paint(Role::Faint, &format!("  hint: {}", clean_line(hint, 400))))?;
-            }
-        }
+        finding::print(&self.findings, self.sessions > 1, out)?;
         let sessions = match self.sessions {
             1 => "1 session".to_owned(),
             count => format!("{count} sessions"),
@@ -241,10 +162,6 @@ fn same_ids(listed: &[SessionListing]) -> impl Iterator<Item = FindingLine> {
     }
     let same = files.into_iter().filter(|(_, paths)| paths.len() > 1);
     same.map(|(id, paths)| FindingLine::of(&Finding::same_id(id, &paths), Some(id), None))
-}
-
-fn in_file(line: u64, offset: u64) -> String {
-    format!("line {line}, byte {offset}")
 }
 
 /// Whether an error of opening says that something is wrong with the session, and not with the call.

@@ -12,7 +12,7 @@ use crate::failure::{ErrorLine, Failure, Verdict, people_text, say};
 use crate::output::progress::Progress;
 use crate::output::text::clean_line;
 use crate::output::{Output, Role};
-use crate::target::{self, Target};
+use crate::target;
 
 /// How many warnings of a file are printed for people.
 const WARNINGS: usize = 20;
@@ -103,19 +103,7 @@ impl Import {
                 "import them one by one, or without --id",
             ));
         }
-        let Target::Repository(uri) = Target::of(&self.into) else {
-            return Err(Failure::usage(
-                format!("'{}' names no repository", self.into),
-                "write --into sqlite:PATH or --into jsonl:PATH",
-            ));
-        };
-        if uri.starts_with("memory:") {
-            return Err(Failure::usage(
-                "what is imported into memory is gone when the command ends",
-                "write --into sqlite:PATH or --into jsonl:PATH",
-            ));
-        }
-        let repository = target::repository(&uri)?;
+        let repository = target::destination(&self.into)?;
         let mut imported = Vec::new();
         let mut failed: Vec<(String, Error)> = Vec::new();
         for file in &self.files {

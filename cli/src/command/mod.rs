@@ -4,11 +4,13 @@ mod compact;
 mod doctor;
 mod dump;
 mod export;
+mod finding;
 mod fork;
 mod import;
 mod info;
 mod log;
 mod ls;
+mod repair;
 mod show;
 mod tree;
 mod upgrade;
@@ -22,7 +24,7 @@ use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _}
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 
-/// Look at, check, import, upgrade, export and fork the sessions of AI agents.
+/// Look at, check, import, upgrade, export, fork and repair the sessions of AI agents.
 ///
 /// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
 /// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
@@ -57,12 +59,13 @@ Examples:
   pisession ls jsonl:sessions
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
   pisession fork sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11 --entry ID
-  pisession doctor sqlite:sessions";
+  pisession doctor sqlite:sessions
+  pisession repair damaged.jsonl --into sqlite:sessions";
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0    fine
-  1    something was found (doctor) or left out (fork), or there were warnings (import, upgrade)
+  1    something was found (doctor, repair) or left out (fork), or there were warnings (import, upgrade)
   2    the arguments make no sense
   3    an error, told on stderr
   130  interrupted
@@ -83,6 +86,7 @@ enum Command {
     Upgrade(upgrade::Upgrade),
     Fork(fork::Fork),
     Compact(compact::Compact),
+    Repair(repair::Repair),
 }
 
 impl Arguments {
@@ -107,6 +111,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Upgrade(upgrade) => upgrade.run(out, ctx),
         Command::Fork(fork) => fork.run(out, ctx),
         Command::Compact(compact) => compact.run(out, ctx),
+        Command::Repair(repair) => repair.run(out, ctx),
     }
 }
 

@@ -24,7 +24,7 @@ mod tree;
 mod unheld;
 pub(crate) mod upgrade;
 mod values;
-mod writes;
+pub(crate) mod writes;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -100,6 +100,11 @@ pub(crate) fn copy(
         }
         Err(error) => Err(import::give_up(error, &session, &|ctx| to.delete(session.id(), ctx))),
     }
+}
+
+/// Whether the file at `path` is one of version 1 to 3, as far as its header tells.
+pub(crate) fn is_legacy(path: &Path) -> bool {
+    detect::header_of(path).is_ok()
 }
 
 /// What the file at `path` says of itself, and its version, from its header alone.

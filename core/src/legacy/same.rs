@@ -113,13 +113,20 @@ impl SourceRecord {
     pub(super) fn of(session: &Session, ctx: &Context) -> Result<Option<Self>> {
         let last = ListRead { order: Order::Descending, limit: 1, ..ListRead::default() };
         let elements = session.read_list(&Address::known(LIST, ""), &last, ctx)?;
-        Ok(elements.first().and_then(|element| {
-            let source = element.value.get("source").and_then(|source| Json::parse(source).ok())?;
-            let bytes = source.get("bytes").and_then(count_of)?;
-            let sha256 = Json::parse(source.get("sha256")?).ok()?.as_text()?.into_owned();
-            Some(Self { bytes, sha256 })
-        }))
+        Ok(elements.first().and_then(|element| Self::in_element(&element.value)))
     }
+
+    fn in_element(element: &Json) -> Option<Self> {
+        let source = element.get("source").and_then(|source| Json::parse(source).ok())?;
+        let bytes = source.get("bytes").and_then(count_of)?;
+        let sha256 = Json::parse(source.get("sha256")?).ok()?.as_text()?.into_owned();
+        Some(Self { bytes, sha256 })
+    }
+}
+
+/// Whether an element of the list of an import is its source record, with which it ends.
+pub(crate) fn is_source(element: &Json) -> bool {
+    SourceRecord::in_element(element).is_some()
 }
 
 /// Whether the session is of an import that got as far as its list and not to its end.

@@ -23,7 +23,7 @@ use crate::model::value::Address;
 use crate::model::write::Write;
 
 /// Namespace of the list that holds what only an export needs; its key is empty.
-pub(super) const LIST: &str = "pisession.legacy";
+pub(crate) const LIST: &str = "pisession.legacy";
 /// How many ids an element of the list holds.
 const IDS: usize = 1_000;
 /// How many entries are written between two looks at the context.

@@ -44,6 +44,10 @@ pub enum FindingKind {
     TornTail,
     /// A line of a file of JSON lines is no commit.
     DamagedLine,
+    /// The first line of a file of JSON lines is no header, or lacks a part of one.
+    DamagedHeader,
+    /// What a line holds stands in the file before.
+    Copy,
     /// Two things of a session have one `seq`, or one has a `seq` that was never given.
     WrongSeq,
     /// An entry and another one, or a usage row, have one id.
@@ -75,6 +79,8 @@ impl FindingKind {
             Self::DamagedFile => "damaged_file",
             Self::TornTail => "torn_tail",
             Self::DamagedLine => "damaged_line",
+            Self::DamagedHeader => "damaged_header",
+            Self::Copy => "copy",
             Self::WrongSeq => "wrong_seq",
             Self::DuplicateId => "duplicate_id",
             Self::WrongPointer => "wrong_pointer",
@@ -132,6 +138,8 @@ pub struct Finding {
     pub line: Option<u64>,
     /// The offset in the file where it begins.
     pub offset: Option<u64>,
+    /// How many bytes of the file it takes.
+    pub length: Option<u64>,
     /// What to do about it.
     pub hint: Option<String>,
     /// The error that reading ended with.
@@ -145,7 +153,7 @@ impl Finding {
 
     /// One that is about no id.
     pub(crate) fn of_file(kind: FindingKind, message: String) -> Self {
-        Self { kind, message, id: None, line: None, offset: None, hint: None, error: None }
+        Self { kind, message, id: None, line: None, offset: None, length: None, hint: None, error: None }
     }
 
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
@@ -173,6 +181,7 @@ impl Finding {
             id: error.id().map(str::to_owned),
             line: error.line(),
             offset: error.offset(),
+            length: None,
             hint: None,
             error: Some(error),
         }

@@ -2,7 +2,7 @@
 //!
 //! Files of versions 1 to 3 that lie there are sessions too: what a commit does to one is said when it is opened.
 
-mod name;
+pub(crate) mod name;
 pub(crate) mod open;
 
 use std::fs;

@@ -4,8 +4,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
-use time::OffsetDateTime;
 use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -107,6 +107,31 @@ pub(crate) fn may_be(name: &str, id: &str) -> bool {
     }
 }
 
+/// What the name of a session's file says: when the session was made, and its id.
+pub(crate) fn read(name: &str) -> Option<(i64, String)> {
+    let (time, id) = name.strip_suffix(ENDING)?.split_once('_')?;
+    let format = format_description!("[year]-[month]-[day]T[hour]-[minute]-[second]-[subsecond digits:3]Z");
+    let time = PrimitiveDateTime::parse(time, format).ok()?.assume_utc();
+    let id = decode(id).filter(|id| !id.is_empty())?;
+    i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(|time| (time, id))
+}
+
+fn decode(encoded: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        if *first == b'%' {
+            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &rest[2..];
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
 fn time_in_name(created_at: i64) -> Result<String> {
     let format = format_description!("[year]-[month]-[day]T[hour]-[minute]-[second]-[subsecond digits:3]Z");
     OffsetDateTime::from_unix_timestamp_nanos(i128::from(created_at) * 1_000_000)
@@ -139,6 +164,22 @@ fn encode(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_read_back_and_others_say_nothing() {
+        for id in ["s", "a/b", "x_y", "ä%2F", "…"] {
+            let name = file(id, 1_750_000_001_234).unwrap();
+            assert_eq!(read(&name), Some((1_750_000_001_234, id.to_owned())));
+        }
+        for name in [
+            "s.jsonl",
+            "2025_s.jsonl",
+            "2025-06-15T15-06-41-234Z_.jsonl",
+            "2025-06-15T15-06-41-234Z_%ff.jsonl",
+        ] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
 
     fn place(id: &str, cwd: &str, created_at: i64) -> String {
         format!("{}/{}", folder(&absolute(Some(cwd)).unwrap()), file(id, created_at).unwrap())

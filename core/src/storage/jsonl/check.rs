@@ -40,5 +40,6 @@ pub(super) fn lines_again(file: &File, length: u64, known: &State, gaps: &[Gap])
 
 fn damaged(gap: &Gap) -> Finding {
     let message = format!("the line is damaged ({} bytes): {}", gap.length, gap.reason);
-    Finding::of_file(FindingKind::DamagedLine, message).with_hint(REPAIR).at_line(gap.line, gap.offset)
+    let finding = Finding::of_file(FindingKind::DamagedLine, message).with_hint(REPAIR);
+    Finding { length: Some(gap.length), ..finding.at_line(gap.line, gap.offset) }
 }

@@ -568,7 +568,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-fn has_wal(path: &Path) -> Result<bool> {
+pub(super) fn has_wal(path: &Path) -> Result<bool> {
     let wal = beside(path, "-wal");
     wal.try_exists().map_err(|error| Error::io("cannot look for the write-ahead log", error).with_path(wal))
 }

@@ -13,7 +13,7 @@ use crate::repository::Durability;
 /// The oldest SQLite whose WAL may be shared by processes without the risk of corruption.
 const OLDEST_LIBRARY: i32 = 3_051_003;
 
-const MAGIC: &[u8] = b"SQLite format 3\0";
+pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
 
 /// Refuses to write with a SQLite that can corrupt the file.
 pub(super) fn check_library(path: &Path) -> Result<()> {
@@ -69,6 +69,16 @@ pub(super) fn check(bytes: &[u8], path: &Path) -> Result<()> {
 
 /// Judges the file that a connection has open, with what its WAL holds.
 pub(super) fn check_through(connection: &Connection) -> Result<Schema> {
+    let schema = schema_through(connection)?;
+    if schema == Schema::Ours {
+        // Reads a page of the schema.
+        connection.first("SELECT count(*) FROM session_row WHERE state <> 0", [], |_| Ok(()))?;
+    }
+    Ok(schema)
+}
+
+/// Judges the marks alone: whose the file is, however damaged.
+pub(super) fn schema_through(connection: &Connection) -> Result<Schema> {
     let number = |sql| connection.first(sql, [], |row| row.get::<_, i32>(0)).map(Option::unwrap_or_default);
     let path = connection.path();
     let application_id = number("PRAGMA application_id").map_err(|error| match error.kind() {
@@ -83,8 +93,6 @@ pub(super) fn check_through(connection: &Connection) -> Result<Schema> {
         };
     }
     check_marks(application_id, number("PRAGMA user_version")?, path)?;
-    // Reads a page of the schema.
-    connection.first("SELECT count(*) FROM session_row WHERE state <> 0", [], |_| Ok(()))?;
     Ok(Schema::Ours)
 }
 

@@ -18,6 +18,7 @@ mod query;
 mod read;
 pub(crate) mod reference;
 mod rows;
+pub(crate) mod salvage;
 mod schema;
 mod sessions;
 mod storage;

@@ -54,6 +54,7 @@
 #![forbid(unsafe_code)]
 
 mod context;
+mod convert;
 mod error;
 mod file_lines;
 mod gate;
@@ -69,6 +70,7 @@ mod sync;
 mod wait;
 
 pub use context::Context;
+pub use convert::{Conversion, Converted, convert_repository, convert_session};
 pub use error::{Error, ErrorKind, Result};
 pub use legacy::LegacyPolicy;
 pub use legacy::export::{Export, ExportOptions, ExportScope};

@@ -1,6 +1,7 @@
 //! The commands, a file for each.
 
 mod compact;
+mod convert;
 mod doctor;
 mod dump;
 mod export;
@@ -24,7 +25,7 @@ use pisession::{Address, Context, Error, ErrorKind, Session, SessionReader as _}
 use crate::failure::{Failure, Verdict};
 use crate::output::Output;
 
-/// Look at, check, import, upgrade, export, fork and repair the sessions of AI agents.
+/// Look at, check, import, upgrade, export, fork, convert and repair the sessions of AI agents.
 ///
 /// A repository is named by a URI: jsonl:PATH (a folder with files of JSON lines), or sqlite:PATH (a folder
 /// with a file per session, or a container file that holds many). A session is named as URI#ID, or by the path
@@ -60,7 +61,8 @@ Examples:
   pisession log sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11
   pisession fork sqlite:sessions#0199c1f2-7b6e-7cc1-9d5e-5d0f0c6b8f11 --entry ID
   pisession doctor sqlite:sessions
-  pisession repair damaged.jsonl --into sqlite:sessions";
+  pisession repair damaged.jsonl --into sqlite:sessions
+  pisession convert jsonl:sessions sqlite:sessions.db";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -85,6 +87,7 @@ enum Command {
     Export(export::Export),
     Upgrade(upgrade::Upgrade),
     Fork(fork::Fork),
+    Convert(convert::Convert),
     Compact(compact::Compact),
     Repair(repair::Repair),
 }
@@ -110,6 +113,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output, ctx: &Context) -> Res
         Command::Export(export) => export.run(out, ctx),
         Command::Upgrade(upgrade) => upgrade.run(out, ctx),
         Command::Fork(fork) => fork.run(out, ctx),
+        Command::Convert(convert) => convert.run(out, ctx),
         Command::Compact(compact) => compact.run(out, ctx),
         Command::Repair(repair) => repair.run(out, ctx),
     }

@@ -31,6 +31,24 @@ impl Progress {
         self.show(|| format!("{} %", done.saturating_mul(100) / all.max(1)));
     }
 
+    /// So many of all are done.
+    pub(crate) fn of(&self, done: u64, all: u64) {
+        let number = |count| super::text::thousands(count as f64);
+        self.show(|| format!("{} of {}", number(done), number(all)));
+    }
+
+    /// Does what writes to the terminal.
+    pub(crate) fn around<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.bar.suspend(write)
+    }
+
+    /// Still at work.
+    pub(crate) fn tick(&self) {
+        if !self.bar.is_hidden() {
+            self.bar.tick();
+        }
+    }
+
     fn show(&self, count: impl FnOnce() -> String) {
         if !self.bar.is_hidden() && self.bar.elapsed() > Duration::from_millis(300) {
             self.bar.set_message(format!("{} {}", count(), self.what));

@@ -42,6 +42,7 @@ soak: develop
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --each --durability power
 	@$(PYTHON) tests/crash/soak.py --rounds $(ROUNDS) --each --durability process
 	@$(PYTHON) tests/crash/forks.py --rounds $(ROUNDS)
+	@$(PYTHON) tests/crash/convert.py --rounds 60
 	@$(VENV)/bin/python tests/crash/foreign_sqlite.py $(ROUNDS)
 
 bench:

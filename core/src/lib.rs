@@ -45,6 +45,7 @@
 //! | entries, values, lists, ledger, name, labels | [`Session`], [`SessionReader`] |
 //! | a path through the tree | [`Branch`], [`BranchScan`] |
 //! | read-decide-commit | [`Session::mutate`], [`Mutator`], [`Write`] |
+//! | looking for damage, repairing, moving sessions | [`Session::check_with`], [`repair_file`], [`convert_repository`] |
 //! | what stands at the library's own addresses | [`addresses`] |
 //! | payloads, byte for byte | [`Json`] |
 //! | what failed and what to do | [`Error`], [`ErrorKind`] |
@@ -125,6 +126,7 @@ mod book {
         Forks = "../../docs/forks.md",
         Sql = "../../docs/sql.md",
         Legacy = "../../docs/legacy.md",
+        Care = "../../docs/care.md",
         Telemetry = "../../docs/telemetry.md",
         Errors = "../../docs/errors.md",
     }

@@ -20,6 +20,16 @@ import threading as _threading
 
 from . import _pisession
 from ._branch import Branch
+from ._care import (
+    Conversion,
+    Converted,
+    Finding,
+    Repair,
+    RepairCounts,
+    convert_repository,
+    convert_session,
+    repair_file,
+)
 from ._errors import (
     AmbiguousSessionError,
     BranchExistsError,
@@ -120,6 +130,8 @@ __all__ = [
     "CommitResult",
     "CompactionEntry",
     "Context",
+    "Conversion",
+    "Converted",
     "CorruptError",
     "Cost",
     "CustomEntry",
@@ -135,6 +147,7 @@ __all__ = [
     "Export",
     "FileChangedError",
     "FileWarning",
+    "Finding",
     "ForeignSqliteError",
     "Fork",
     "ForkedError",
@@ -169,6 +182,8 @@ __all__ = [
     "PendingAssistantError",
     "RawJson",
     "ReadOnlyError",
+    "Repair",
+    "RepairCounts",
     "Repository",
     "ReservedAddressError",
     "Rows",
@@ -190,9 +205,12 @@ __all__ = [
     "Usage",
     "UsageRow",
     "__version__",
+    "convert_repository",
+    "convert_session",
     "import_file",
     "open_file",
     "open_repository",
+    "repair_file",
 ]
 
 

@@ -6,8 +6,10 @@ from typing import Any, Final, NoReturn, TypeAlias, final
 from ._errors import Error
 from ._tuples import (
     CommitTuple,
+    ConversionTuple,
     EntryQuery,
     EntryTuple,
+    FindingTuple,
     LegacyTuple,
     ListingTuple,
     ListRead,
@@ -20,6 +22,7 @@ from ._tuples import (
     StructureTuple,
     UsageScan,
     UsageTuple,
+    WarningTuple,
 )
 
 __all__ = [
@@ -32,10 +35,13 @@ __all__ = [
     "Session",
     "__version__",
     "begin_exit",
+    "convert_repository",
+    "convert_session",
     "finish_exit",
     "import_file",
     "open_file",
     "open_repository",
+    "repair_file",
     "set_main_thread",
     "write_json",
 ]
@@ -59,6 +65,23 @@ def import_file(
     id: str | None,
     ctx: Context | None,
 ) -> tuple[MetadataTuple, bool, int, LegacyTuple]: ...
+def repair_file(
+    path: str,
+    into: Repository | None,
+    id: str | None,
+    session: str | None,
+    ctx: Context | None,
+) -> tuple[
+    MetadataTuple,
+    MetadataTuple | None,
+    tuple[int, int, int, int, int],
+    list[FindingTuple],
+    list[WarningTuple],
+]: ...
+def convert_session(session: Session, into: Repository, ctx: Context | None) -> ConversionTuple: ...
+def convert_repository(
+    source: Repository, into: Repository, ctx: Context | None
+) -> list[tuple[ListingTuple, ConversionTuple | None, Error | None]]: ...
 def open_repository(
     uri: str, durability: str, busy_timeout: float, max_payload: int | None
 ) -> Repository: ...

@@ -250,7 +250,7 @@ class Repository(Handle):
             details: Also look up name and number of messages, which costs an open each.
             ctx: The authority of this call.
         """
-        return [_listing(*listing) for listing in self._native.list(details, ctx)]
+        return [listing_of(*listing) for listing in self._native.list(details, ctx)]
 
     def delete(self, id: str, *, ctx: Context | None = None) -> None:
         """Delete a session that is open nowhere.
@@ -316,7 +316,7 @@ class Repository(Handle):
         return f"<pisession.Repository {self._uri!r}>"
 
 
-def _listing(
+def listing_of(
     metadata: MetadataTuple | None,
     path: Path | None,
     modified_at: int | None,

@@ -52,3 +52,9 @@ LossTuple: TypeAlias = tuple[str, int, str, str | None, tuple[str, str] | None, 
 LegacyTuple: TypeAlias = tuple[
     int, str, list[WarningTuple], list[tuple[str, str]], UsageTuple, int, Path | None
 ]
+# kind, message, id, line, offset, length, hint
+FindingTuple: TypeAlias = tuple[
+    str, str, str | None, int | None, int | None, int | None, str | None
+]
+# session, made
+ConversionTuple: TypeAlias = tuple[MetadataTuple, bool]

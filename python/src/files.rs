@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::wait::call;
 
 /// `kind, line, value, offset, length, message, is_damage`.
-type WarningTuple = (&'static str, u64, u32, u64, u64, String, bool);
+pub(crate) type WarningTuple = (&'static str, u64, u32, u64, u64, String, bool);
 
 /// `read_only, legacy, copy_to, salvage, strict`.
 #[derive(FromPyObject)]
@@ -50,7 +50,7 @@ pub(crate) fn legacy<'py>(py: Python<'py>, legacy: &Legacy) -> PyResult<Bound<'p
     (legacy.version, &legacy.session_id, found, ids, usage, legacy.usage_rows, backup).into_pyobject(py)
 }
 
-fn warnings(warnings: &[Warning]) -> Vec<WarningTuple> {
+pub(crate) fn warnings(warnings: &[Warning]) -> Vec<WarningTuple> {
     let tuple = |warning: &Warning| {
         let (kind, message) = (warning.kind, warning.message());
         (kind.name(), warning.line, warning.value, warning.offset, warning.length, message, kind.is_damage())

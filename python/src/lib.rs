@@ -6,6 +6,7 @@
 //! attaches to the interpreter.
 
 mod branch;
+mod care;
 mod context;
 mod entries;
 mod error;
@@ -26,6 +27,8 @@ use pyo3::prelude::*;
 mod _pisession {
     #[pymodule_export]
     use crate::branch::Branch;
+    #[pymodule_export]
+    use crate::care::{convert_repository, convert_session, repair_file};
     #[pymodule_export]
     use crate::context::Context;
     #[pymodule_export]

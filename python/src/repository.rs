@@ -153,7 +153,7 @@ impl Repository {
     }
 }
 
-fn listing_tuple(py: Python<'_>, listing: SessionListing) -> PyResult<Bound<'_, PyTuple>> {
+pub(crate) fn listing_tuple(py: Python<'_>, listing: SessionListing) -> PyResult<Bound<'_, PyTuple>> {
     let problem = listing.problem.as_ref().map(|problem| exception(py, problem)).transpose()?;
     (
         listing.metadata.as_ref().map(records::metadata),

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // tests
 
+#[path = "support/reference.rs"]
+#[allow(dead_code)] // each test program uses its part
+mod reference;
 mod support;
 
 use std::collections::BTreeMap;
@@ -714,4 +717,71 @@ fn a_damaged_old_file_is_repaired_by_importing_what_can_be_read() {
     let session = into.open("new", &background()).unwrap();
     assert_eq!((session.id(), entries(&session).len()), ("new", 1));
     assert_sound(&session, "an old file");
+}
+
+#[test]
+fn a_damaged_container_of_the_reference_is_repaired_row_by_row() {
+    use FindingKind::{BadPayload, BadValue, ParentOfNothing, TipOfNothing, Unreadable, WrongSeq};
+    for (sql, found, count) in [
+        ("", &[][..], 5),
+        ("UPDATE entries SET payload = '{' WHERE id = 'e3'", &[BadPayload, ParentOfNothing], 4),
+        ("UPDATE entries SET payload = '[]' WHERE id = 'e3'", &[BadPayload, ParentOfNothing], 4),
+        ("UPDATE entries SET type = 'blob' WHERE id = 'e5'", &[BadPayload, TipOfNothing], 4),
+        ("DELETE FROM entries WHERE id = 'e3'", &[Unreadable, ParentOfNothing], 4),
+        ("UPDATE sessions SET next_seq = 2", &[WrongSeq], 5),
+        ("UPDATE scalar_values SET value = 'x' WHERE namespace = 'app'", &[BadValue], 5),
+        ("UPDATE list_values SET value = '}' WHERE value = '1'", &[BadValue], 5),
+        ("UPDATE usage_ledger SET usage = '5'", &[BadPayload], 5),
+        ("DROP TABLE branch_entries; DROP TABLE branch_meta", &[], 5),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("theirs.sqlite");
+        let mut container = reference::Container::create(&path);
+        container.session("s", 1_700_000_000_000);
+        container.chain("s", 5);
+        container.value("s", "app", "v", "1");
+        container.element("s", "app", "l", "1");
+        container.element("s", "app", "l", "2");
+        container.usage("s", "u", 3, Some("e1"), None);
+        container.sql.execute_batch(sql).unwrap();
+        container.close();
+        let (repair, session) = repaired(&path);
+        assert_eq!(kinds(&repair), found, "{sql}: {:?}", repair.findings);
+        assert_eq!(entries(&session).len(), count, "{sql}");
+        if sql.is_empty() {
+            let theirs = repository(&format!("sqlite:{}", path.display()));
+            assert_eq!(dump(&session), dump(&theirs.open_read_only("s", &background()).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn golden_damaged_containers_are_repaired() {
+    use ErrorKind::{NotASession, UnsupportedVersion};
+    use FindingKind::{BadPayload, Unreadable, WrongSeq};
+    let Some(folder) = shared("golden/sqlite") else { return };
+    let copies = tempfile::tempdir().unwrap();
+    for (name, expected) in [
+        ("40-not-a-database", Err(NotASession)),
+        ("41-empty-file", Err(NotASession)),
+        ("42-no-tables", Err(NotASession)),
+        ("43-newer-storage-version", Err(UnsupportedVersion)),
+        ("44-older-storage-version", Err(UnsupportedVersion)),
+        ("45-no-branch-index", Ok(None)),
+        ("46-bad-payload-json", Ok(Some(BadPayload))),
+        ("47-lost-entry", Ok(Some(Unreadable))),
+        ("48-next-seq-too-low", Ok(Some(WrongSeq))),
+        ("49-rollback-journal-mode", Ok(None)),
+    ] {
+        let path = copies.path().join(format!("{name}.sqlite"));
+        std::fs::copy(folder.join(format!("{name}.sqlite")), &path).unwrap();
+        match (repair_file(&path, &RepairOptions::default(), &mut |_| (), &background()), expected) {
+            (Err(error), Err(kind)) => assert_eq!(error.kind(), kind, "{name}: {error:?}"),
+            (Ok(_), Ok(kind)) => {
+                let (repair, _) = repaired(&path);
+                assert_eq!(kinds(&repair).first().copied(), kind, "{name}: {:?}", repair.findings);
+            }
+            (outcome, _) => panic!("{name}: {outcome:?}"),
+        }
+    }
 }

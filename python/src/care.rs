@@ -67,9 +67,8 @@ pub(crate) fn convert_session(
     into: &Repository,
     ctx: Option<&Context>,
 ) -> PyResult<(MetadataTuple, bool)> {
-    let done = call(py, ctx, |ctx| {
-        pisession::convert_session(session.inner(), into.inner(), &mut |_| (), ctx)
-    })?;
+    let done =
+        call(py, ctx, |ctx| pisession::convert_session(session.inner(), into.inner(), &mut |_| (), ctx))?;
     Ok(conversion(&done))
 }
 

@@ -31,7 +31,7 @@ use crate::session::reader::SessionReader as _;
 use crate::session::{EntryQuery, Session};
 use crate::storage::copy::{Record, Sink};
 use crate::storage::query::{ListRead, UsageScan};
-use crate::storage::sqlite::salvage::{Salvage, is_database};
+use crate::storage::sqlite::salvage::{Salvage, Taker, is_database};
 
 /// How a session is repaired.
 #[derive(Debug, Clone, Default)]
@@ -67,7 +67,7 @@ impl Repair {
 }
 
 /// Makes a new session of what can be read of the damaged one in the file at `path`, which is only read: a file
-/// of JSON lines of any version, or a SQLite file. Without [`into`](RepairOptions::into) nothing is made, and
+/// of JSON lines of any version, or a SQLite file, a container of the reference implementation included. Without [`into`](RepairOptions::into) nothing is made, and
 /// what would be is told.
 ///
 /// Reads past every damage: lines that broke or ran together, records between damaged ones, rows that SQLite
@@ -109,16 +109,15 @@ pub fn repair_file(
     let path = path.as_ref();
     ctx.check()?;
     if is_database(path)? {
-        let salvage = Salvage::open(path)?;
-        let found = salvage.read(options.session.as_deref(), ctx)?;
-        return finish(found, &salvage, path, options, ctx);
+        let finish = Finish { path, options, ctx };
+        return Salvage::open(path)?.take(options.session.as_deref(), finish, ctx);
     }
     if legacy::is_legacy(path) {
         return repair_legacy(path, options, ctx);
     }
     let lines = Lines::open(path)?;
     let found = lines.read(path, progress, ctx).map_err(|error| error.with_path(path))?;
-    finish(found, &lines, path, options, ctx)
+    Finish { path, options, ctx }.take(found, &lines)
 }
 
 /// [`repair_file`] for a session of a repository that can still be listed; one that cannot is named by its file.
@@ -156,21 +155,26 @@ pub fn repair_session(
     repair_file(path, &options, progress, ctx)
 }
 
-fn finish<P: Clone>(
-    found: Found<P>,
-    payloads: &dyn Payloads<P>,
-    path: &Path,
-    options: &RepairOptions,
-    ctx: &Context,
-) -> Result<Repair> {
-    let at = |error: Error| error.with_path(path);
-    let source = SessionMetadata { path: Some(path.to_owned()), ..found.metadata.clone() };
-    let (mended, findings) = mend(found, payloads).map_err(at)?;
-    let session = match &options.into {
-        Some(into) => Some(make(&mended, payloads, &source, into, options, ctx)?),
-        None => None,
-    };
-    Ok(Repair { source, session, kept: mended.counts, findings, warnings: Vec::new() })
+/// Mends what was found, and makes the new session.
+struct Finish<'a> {
+    path: &'a Path,
+    options: &'a RepairOptions,
+    ctx: &'a Context,
+}
+
+impl Taker for Finish<'_> {
+    type Made = Repair;
+
+    fn take<P: Clone>(self, found: Found<P>, payloads: &dyn Payloads<P>) -> Result<Repair> {
+        let Self { path, options, ctx } = self;
+        let source = SessionMetadata { path: Some(path.to_owned()), ..found.metadata.clone() };
+        let (mended, findings) = mend(found, payloads).map_err(|error| error.with_path(path))?;
+        let session = match &options.into {
+            Some(into) => Some(make(&mended, payloads, &source, into, options, ctx)?),
+            None => None,
+        };
+        Ok(Repair { source, session, kept: mended.counts, findings, warnings: Vec::new() })
+    }
 }
 
 fn make<P>(

@@ -14,7 +14,7 @@ use super::database::has_wal;
 use super::guard::{identity, is_guarded};
 use super::read::type_of;
 use super::schema::{MAX_OWNER, MAX_SEQ, key, seq_of};
-use super::{Schema, header};
+use super::{Schema, header, reference};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::entry::{EntryStructure, NewEntry};
@@ -105,10 +105,17 @@ pub(crate) fn is_database(path: &Path) -> Result<bool> {
     Ok(head == header::MAGIC)
 }
 
+/// What is done with what was found, wherever its payloads are.
+pub(crate) trait Taker {
+    type Made;
+    fn take<P: Clone>(self, found: Found<P>, payloads: &dyn Payloads<P>) -> Result<Self::Made>;
+}
+
 /// A database that is read as far as it can be.
 pub(crate) struct Salvage {
     connection: Connection,
     size: u64,
+    schema: Schema,
 }
 
 impl Payloads<RowPlace> for Salvage {
@@ -136,19 +143,24 @@ impl Salvage {
             .len();
         let purpose = if has_wal(&path)? { Purpose::Read } else { Purpose::ReadImmutable };
         let connection = Connection::open(&path, purpose, PATIENCE)?;
-        if header::schema_through(&connection)? != Schema::Ours {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "a container of the reference implementation is not repaired",
-            )
-            .with_path(&path)
-            .with_hint("what can be read of it is converted"));
+        let schema = header::schema_through(&connection)?;
+        Ok(Self { connection, size, schema })
+    }
+
+    /// Gives what can be read of the session `id`, or of the only one, to `taker`.
+    pub(crate) fn take<T: Taker>(&self, id: Option<&str>, taker: T, ctx: &Context) -> Result<T::Made> {
+        if self.schema == Schema::Ours {
+            return taker.take(self.read(id, ctx)?, self);
         }
-        Ok(Self { connection, size })
+        let connection = &self.connection;
+        let metadata = reference::salvage::the_session(connection, id, ctx)?;
+        let id = metadata.id.clone();
+        let rows = reference::salvage::rows(connection, &id);
+        taker.take(rows.read(metadata, ctx)?, &rows)
     }
 
     /// Everything that can be read of the session `id`, or of the only one.
-    pub(crate) fn read(&self, id: Option<&str>, ctx: &Context) -> Result<Found<RowPlace>> {
+    fn read(&self, id: Option<&str>, ctx: &Context) -> Result<Found<RowPlace>> {
         let _snapshot = self.connection.snapshot()?;
         let mut reading = Reading { salvage: self, ctx, pieces: Vec::new(), findings: Vec::new() };
         let (sid, metadata, next_seq) = reading.session(id)?;
@@ -199,12 +211,7 @@ impl Reading<'_> {
                     (Some(one), 0) => one,
                     (None, _) => return Err(self.none(id)),
                     (Some(_), others) => {
-                        return Err(Error::new(
-                            ErrorKind::AmbiguousSession,
-                            format!("the database holds {} sessions", others + 1),
-                        )
-                        .with_path(connection.path())
-                        .with_hint("name the one that is meant"));
+                        return Err(several(others + 1, connection.path()));
                     }
                 }
             }
@@ -465,6 +472,13 @@ impl Reading<'_> {
         let hash = self.pieces.len() as u64;
         self.pieces.push(Piece { seq, what, payload, place: None, hash });
     }
+}
+
+/// The refusal to choose among sessions.
+pub(super) fn several(count: usize, path: &Path) -> Error {
+    Error::new(ErrorKind::AmbiguousSession, format!("the database holds {count} sessions"))
+        .with_path(path)
+        .with_hint("name the one that is meant")
 }
 
 /// The keys of an owner: the first, that of `last`, the last there can be.

@@ -8,6 +8,7 @@ mod check;
 mod copy;
 mod path;
 mod read;
+pub(super) mod salvage;
 mod sessions;
 #[cfg(test)]
 mod tests;

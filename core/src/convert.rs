@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::import::{ImportOptions, import_file};
 use crate::model::json::quote;
 use crate::model::write::Write;
+use crate::repository::jsonl::name::absolute;
 use crate::repository::{CreateOptions, ListOptions, Repository, SessionListing};
 use crate::session::Session;
 use crate::session::backend::SessionMetadata;
@@ -36,8 +37,8 @@ pub struct Converted {
 ///
 /// A session of that id that is there already and holds the same is left as it is: converting again goes on with
 /// what is missing. A session that was opened from a file of version 1 to 3 is
-/// [imported](crate::import_file). A repository of JSON lines gives a session without a working folder the
-/// current one.
+/// [imported](crate::import_file). A repository of JSON lines makes the working folder absolute, and gives
+/// a session without one the current one.
 ///
 /// `progress` is told how many records were copied.
 ///
@@ -150,8 +151,10 @@ fn there_already(source: &Session, into: &Repository, ctx: &Context) -> Result<O
 }
 
 fn says_the_same(one: &SessionMetadata, other: &SessionMetadata) -> bool {
-    // A session without a working folder gets one where files are sorted by it.
-    let same_cwd = one.cwd.is_none() || one.cwd == other.cwd;
+    // Where files are sorted by their working folder it is made absolute, or the current one.
+    let same_cwd = one.cwd.is_none()
+        || one.cwd == other.cwd
+        || absolute(one.cwd.as_deref()).is_ok_and(|cwd| other.cwd.as_ref() == Some(&cwd));
     same_cwd
         && one.created_at == other.created_at
         && one.parent_session_id == other.parent_session_id

@@ -210,8 +210,17 @@ fn what_is_there_and_is_something_else_is_left_and_said() {
 
 #[test]
 fn a_session_that_is_written_meanwhile_is_copied_as_it_was_at_one_moment() {
-    for from in URIS {
-        let (from, to) = (Place::new(from, quick()), Place::new("memory:", quick()));
+    /// Cancels when it is dropped.
+    struct End<'a>(&'a Context);
+
+    impl Drop for End<'_> {
+        fn drop(&mut self) {
+            self.0.cancel();
+        }
+    }
+
+    for from_uri in URIS {
+        let (from, to) = (Place::new(from_uri, quick()), Place::new("memory:", quick()));
         let source = from.repository.create(&options("s"), &background()).unwrap();
         let pair = |number: u64| [support::set("one", number), support::set("two", number)];
         let commit = |number| {
@@ -220,23 +229,28 @@ fn a_session_that_is_written_meanwhile_is_copied_as_it_was_at_one_moment() {
         commit(0);
         let stop = Context::new();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| {
-                for number in 1.. {
+            scope.spawn(|| {
+                // Not for ever: a reader that is slower than the writer must come to its end.
+                for number in 1..2_000 {
                     if stop.is_cancelled() {
                         return;
                     }
                     commit(number);
                 }
             });
+            // Also when this fails: else the writer would go on for ever.
+            let _end = End(&stop);
             for round in 0..10 {
                 let into = open_repository("memory:", quick()).unwrap();
                 let reader = from.repository.open_read_only("s", &background()).unwrap();
                 convert(&reader, &into).unwrap();
                 let made = into.open("s", &background()).unwrap();
-                assert_eq!(support::number(&made, "one"), support::number(&made, "two"), "{round}");
+                assert_eq!(
+                    support::number(&made, "one"),
+                    support::number(&made, "two"),
+                    "{from_uri} {round}"
+                );
             }
-            stop.cancel();
-            writer.join().unwrap();
         });
         assert!(convert(&source, &to.repository).unwrap());
     }
@@ -319,12 +333,14 @@ fn a_conversion_ends_with_its_context_and_leaves_nothing() {
 }
 
 #[test]
-fn a_session_without_a_working_folder_gets_the_current_one_where_it_needs_one() {
+fn a_working_folder_is_made_absolute_where_it_must_be_and_is_the_same_all_the_same() {
     let (from, to) = (Place::new("memory:", quick()), Place::new("jsonl:{folder}/lines", quick()));
-    let without = CreateOptions { cwd: None, ..options("s") };
-    let source = from.repository.create(&without, &background()).unwrap();
-    assert!(convert(&source, &to.repository).unwrap());
-    assert!(!convert(&source, &to.repository).unwrap());
+    for (id, cwd) in [("none", None), ("relative", Some("a/../b")), ("dots", Some("/home/./ada"))] {
+        let created = CreateOptions { cwd: cwd.map(str::to_owned), ..options(id) };
+        let source = from.repository.create(&created, &background()).unwrap();
+        assert!(convert(&source, &to.repository).unwrap(), "{id}");
+        assert!(!convert(&source, &to.repository).unwrap(), "{id}");
+    }
 }
 
 #[test]

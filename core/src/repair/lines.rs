@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -56,7 +56,13 @@ impl Lines {
         progress: &mut dyn FnMut(u64),
         ctx: &Context,
     ) -> Result<Found<Span>> {
-        let mut reader = BufReader::with_capacity(CHUNK, &self.file);
+        // As it is now: another program may go on writing it.
+        let length = self
+            .file
+            .metadata()
+            .map_err(|error| Error::io("cannot look at the session's file", error))?
+            .len();
+        let mut reader = BufReader::with_capacity(CHUNK, (&self.file).take(length));
         let mut bytes = Vec::new();
         let mut read = Reading::default();
         let mut header = None;

@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pisession::{
-    Address, CheckOptions, Clock, Context, CreateOptions, Durability, Error, FileCheck, FindingKind,
+    Address, CheckDepth, CheckOptions, Clock, Context, CreateOptions, Durability, Error, FindingKind,
     ImportOptions, Json, ListOptions, Mutator, NewEntry, NewUsage, Repository, RepositoryOptions, Result,
     Session, SessionReader, Usage, Value, ValueList, Write, import_file, open_repository,
 };
@@ -159,7 +159,7 @@ impl Scenario {
         drop(reader);
         let session = self.repository.open(id, ctx)?;
         same("opened for writing", &left, &state(&session, ctx)?)?;
-        let full = CheckOptions { file: FileCheck::Full };
+        let full = CheckOptions { depth: CheckDepth::Full, ..Default::default() };
         let findings = session.check_with(&full, &mut |_| (), ctx)?;
         if let Some(finding) = findings.iter().find(|finding| finding.kind != FindingKind::TornTail) {
             return Err(wrong(format!("{}: {}", finding.kind.name(), finding.message)));

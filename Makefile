@@ -14,7 +14,7 @@ into    := $(DESTDIR)$(PREFIX)
 # Both builds of the native module see the same interpreter, so that neither redoes the other's work.
 export PYO3_PYTHON := $(abspath $(VENV))/bin/python
 
-.PHONY: help demo test interop soak bench docs install venv develop clean
+.PHONY: help demo test interop soak bench wheel bench-python docs install venv develop clean
 
 help:
 	@echo "make demo [FILE=path]      build everything, import a session file, work on it from C and Python"
@@ -22,6 +22,7 @@ help:
 	@echo "make interop               only the tests with the reference implementation, which npm installs in target/"
 	@echo "make soak [ROUNDS=500]     kill -9 a writer many times, every system call fails; nothing acknowledged is lost"
 	@echo "make bench                 how fast it is"
+	@echo "make wheel                 the Python package as a wheel, in target/wheels"
 	@echo "make install [PREFIX=dir]  header, C library and command line, to /usr/local"
 	@echo "make docs                  the book, in site/"
 	@echo "make clean                 away with all that was built"
@@ -47,6 +48,20 @@ soak: develop
 
 bench:
 	cargo bench -p pisession --bench sessions
+	$(MAKE) --no-print-directory bench-python
+
+# What Python adds to the core, through a wheel that is installed beside the development build.
+bench-python: wheel
+	rm -rf target/bench-python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target target/bench-python target/wheels/*.whl
+	cargo build --quiet --release -p pisession-python --example core-cost
+	PYTHONPATH=target/bench-python $(VENV)/bin/python python/benches/overhead.py target/release/examples/core-cost
+
+# A wheel for CPython 3.11 and newer. Its tag names the oldest glibc it works with, which is this machine's.
+wheel: $(VENV)/made
+	@rm -rf target/wheels
+	@. $(VENV)/bin/activate && maturin build --release --quiet --manifest-path python/Cargo.toml --out target/wheels
+	@ls target/wheels/*.whl
 
 docs: $(VENV)/made
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict

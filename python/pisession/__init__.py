@@ -214,10 +214,10 @@ __all__ = [
 ]
 
 
-def _name_main_thread() -> None:
-    # The native module listens for Ctrl-C in the waits of the thread that handles signals.
-    _pisession.set_main_thread(_threading.main_thread().ident or 0)
+def _after_fork_in_child() -> None:
+    _pisession.after_fork_in_child(_threading.main_thread().ident or 0)
 
 
-_name_main_thread()
-_os.register_at_fork(after_in_child=_name_main_thread)
+# The native module listens for Ctrl-C in the waits of the thread that handles signals.
+_pisession.set_main_thread(_threading.main_thread().ident or 0)
+_os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,5 +1,6 @@
 # The native module. Nothing in it is public but Context, which the package exports.
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeAlias, final
 
@@ -34,6 +35,7 @@ __all__ = [
     "Repository",
     "Session",
     "__version__",
+    "after_fork_in_child",
     "begin_exit",
     "convert_repository",
     "convert_session",
@@ -52,6 +54,7 @@ _Listings: TypeAlias = list[ListingTuple]
 __version__: Final[str]
 ERROR_KINDS: Final[list[tuple[str, int, bool]]]
 
+def after_fork_in_child(ident: int) -> None: ...
 def begin_exit(refusal: Error) -> None: ...
 def finish_exit(timeout: float) -> None: ...
 def set_main_thread(ident: int) -> None: ...
@@ -83,7 +86,12 @@ def convert_repository(
     source: Repository, into: Repository, ctx: Context | None
 ) -> list[tuple[ListingTuple, ConversionTuple | None, Error | None]]: ...
 def open_repository(
-    uri: str, durability: str, busy_timeout: float, max_payload: int | None
+    uri: str,
+    durability: str,
+    busy_timeout: float,
+    max_payload: int | None,
+    clock: Callable[[], int] | None,
+    ids: Callable[[int | None], str] | None,
 ) -> Repository: ...
 
 @final

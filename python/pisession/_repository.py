@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -38,6 +39,8 @@ def open_repository(
     durability: Durability = "power",
     busy_timeout: float | timedelta = 5.0,
     max_payload: int | None = None,
+    clock: Callable[[], int] | None = None,
+    ids: Callable[[int | None], str] | None = None,
 ) -> Repository:
     """Open the repository that `uri` names.
 
@@ -52,6 +55,11 @@ def open_repository(
             crash and power loss) or "process" (process crash).
         busy_timeout: Seconds (or a timedelta) a commit waits for another process's lock.
         max_payload: How many bytes a payload may have; 256 MiB by default.
+        clock: Gives the time, in milliseconds since 1970; the system's clock by default. It is
+            asked in the middle of calls, of any thread: it must not use sessions. What it raises,
+            the call raises, and nothing is written.
+        ids: Gives new ids, likewise. It is given a timestamp that the id is to carry, or None.
+            UUIDs of version 7 by default.
 
     Raises:
         InvalidArgumentError: If `uri` names no kind of repository.
@@ -68,7 +76,11 @@ def open_repository(
     text("durability", durability)
     if max_payload is not None:
         count("max_payload", max_payload)
-    native = _pisession.open_repository(uri, durability, busy_timeout, max_payload)
+    for name, callable_or_none in (("clock", clock), ("ids", ids)):
+        if callable_or_none is not None and not callable(callable_or_none):
+            kind = type(callable_or_none).__name__
+            raise TypeError(f"{name} must be callable, not {kind}")
+    native = _pisession.open_repository(uri, durability, busy_timeout, max_payload, clock, ids)
     return Repository(uri, native)
 
 

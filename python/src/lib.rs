@@ -11,6 +11,8 @@ mod context;
 mod entries;
 mod error;
 mod files;
+mod fork;
+mod injected;
 mod json;
 mod mutation;
 mod query;
@@ -35,6 +37,8 @@ mod _pisession {
     use crate::entries::Entries;
     #[pymodule_export]
     use crate::files::{import_file, open_file};
+    #[pymodule_export]
+    use crate::fork::after_fork_in_child;
     #[pymodule_export]
     use crate::json::write_json;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::context::Context;
 use crate::error::text;
+use crate::injected::new_id;
 use crate::json::json_of;
 use crate::query::PathArguments;
 use crate::reads::{self, ListArguments, address, raise};
@@ -76,8 +77,8 @@ impl Mutation {
 
 #[pymethods]
 impl Mutation {
-    fn new_id(&self) -> String {
-        self.mutation.id_generator().next(None)
+    fn new_id(&self) -> PyResult<String> {
+        new_id(self.mutation.id_generator().as_ref(), None)
     }
 
     fn get_entries<'py>(

@@ -1,10 +1,11 @@
 //! Repositories.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pisession::{
-    CreateOptions, Durability, ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, ListOptions,
-    RepositoryOptions, SessionListing, SessionMetadata,
+    CreateOptions, Durability, ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, IdGenerator,
+    ListOptions, RepositoryOptions, SessionListing, SessionMetadata,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -12,6 +13,7 @@ use pyo3::types::{PyString, PyTuple};
 use crate::context::Context;
 use crate::error::{self, exception, optional_text, text};
 use crate::files::OpenArguments;
+use crate::injected::{HostClock, HostIds};
 use crate::query::invalid;
 use crate::records;
 use crate::session::Session;
@@ -25,6 +27,8 @@ pub(crate) fn open_repository(
     durability: &str,
     busy_timeout: f64,
     max_payload: Option<usize>,
+    clock: Option<Py<PyAny>>,
+    ids: Option<Py<PyAny>>,
 ) -> PyResult<Repository> {
     let mut options = RepositoryOptions {
         durability: match durability {
@@ -43,6 +47,10 @@ pub(crate) fn open_repository(
     if let Some(max_payload) = max_payload {
         options.max_payload = max_payload;
     }
+    if let Some(clock) = clock {
+        options.clock = Arc::new(HostClock(clock));
+    }
+    options.ids = ids.map(|ids| Arc::new(HostIds(ids)) as Arc<dyn IdGenerator>);
     let uri = text(uri, ErrorKind::InvalidArgument, "a repository's URI")?;
     Ok(Repository(call(py, None, |_| pisession::open_repository(uri, options))?))
 }

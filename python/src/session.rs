@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::entries::Entries;
 use crate::error::{self, optional_text, text};
 use crate::files::{self, LossTuple, losses};
+use crate::injected::new_id;
 use crate::json::json_of;
 use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, invalid, order};
@@ -44,8 +45,8 @@ impl Session {
     }
 
     #[pyo3(signature = (timestamp=None))]
-    fn new_id(&self, timestamp: Option<i64>) -> String {
-        self.0.id_generator().next(timestamp)
+    fn new_id(&self, timestamp: Option<i64>) -> PyResult<String> {
+        new_id(self.0.id_generator().as_ref(), timestamp)
     }
 
     fn get_entries<'py>(

@@ -5,10 +5,9 @@
 //! refused (with an exception made before, as making one runs Python code, which takes turns with other
 //! threads), those that wait fail because everything is closed, and the last ones are waited for.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,11 +28,14 @@ static REFUSAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// It has ended: a call that is still under way must never come back to Python.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Says which thread handles signals. Called when the package is imported and in a forked child, where it is
-/// the only one.
+/// Says which thread handles signals.
 #[pyfunction]
 pub(crate) fn set_main_thread(ident: u64) {
     MAIN_THREAD.store(ident, Ordering::Relaxed);
+}
+
+/// In a forked child the calls of other threads are gone.
+pub(crate) fn forget_calls() {
     CALLS.store(0, Ordering::Release);
 }
 
@@ -61,47 +63,75 @@ fn is_main_thread() -> bool {
 }
 
 thread_local! {
-    /// Signal handlers run, in the middle of a call of this thread.
-    static IN_HANDLERS: Cell<bool> = const { Cell::new(false) };
+    /// Code of the host runs, in the middle of a call of this thread.
+    static IN_HOST: Cell<bool> = const { Cell::new(false) };
+    /// What such code raised. It wins over the result of the call.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
 /// Runs `f` without the interpreter lock, in the context the caller gave. On the main thread a signal whose
-/// handler raises ends the call; what it raised wins over the result of the call.
+/// handler raises ends the call.
 pub(crate) fn call<T: Send>(
     py: Python<'_>,
     ctx: Option<&Context>,
+    f: impl FnOnce(&pisession::Context) -> pisession::Result<T> + Send,
+) -> PyResult<T> {
+    let ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
+    let ctx = if is_main_thread() { ctx.with_interrupt(run_signal_handlers) } else { ctx };
+    run(py, &ctx, f)
+}
+
+/// The same for a call that asks a callable of the host: once that raised, the call ends.
+pub(crate) fn call_with_host<T: Send>(
+    py: Python<'_>,
+    ctx: Option<&Context>,
+    f: impl FnOnce(&pisession::Context) -> pisession::Result<T> + Send,
+) -> PyResult<T> {
+    let main = is_main_thread();
+    let ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
+    run(py, &ctx.with_interrupt(move || has_raised() || (main && run_signal_handlers())), f)
+}
+
+fn run<T: Send>(
+    py: Python<'_>,
+    ctx: &pisession::Context,
     f: impl FnOnce(&pisession::Context) -> pisession::Result<T> + Send,
 ) -> PyResult<T> {
     let main = is_main_thread();
     if !main && let Some(refusal) = REFUSAL.get(py) {
         return Err(PyErr::from_value(refusal.bind(py).clone()));
     }
-    if IN_HANDLERS.get() {
+    if IN_HOST.get() {
         let error = pisession::Error::new(
             ErrorKind::NestedMutation,
-            "a signal handler used a session while it interrupted a call that this thread had not ended",
+            "a signal handler, or a callable that was handed in, used a session in the middle of a call that \
+             this thread had not ended",
         )
-        .with_hint("let the handler set a flag, cancel a Context or raise, and use the session afterwards");
+        .with_hint("let it set a flag, cancel a Context or raise, and use the session afterwards");
         return Err(to_python(py, &error));
     }
     let under_way = UnderWay::new();
-    let mut ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
-    let raised: Arc<Mutex<Option<PyErr>>> = Arc::default();
-    if main {
-        let raised = Arc::clone(&raised);
-        ctx = ctx.with_interrupt(move || run_signal_handlers(&raised));
-    }
     let result = py.detach(|| {
         // What a panic may have left half done in the core is behind its locks, which say so.
-        let result = catch_unwind(AssertUnwindSafe(|| f(&ctx)));
-        while !main && ENDED.load(Ordering::Acquire) {
-            thread::park();
-        }
+        let result = catch_unwind(AssertUnwindSafe(|| f(ctx)));
+        wait_out_the_end();
         result
     });
-    let result = outcome(py, result, &raised);
+    let result = match (raised(), result) {
+        (Some(raised), _) => Err(raised),
+        (None, Ok(Ok(value))) => Ok(value),
+        (None, Ok(Err(error))) => Err(to_python(py, &error)),
+        (None, Err(panic)) => Err(panicked(py, &*panic)),
+    };
     drop(under_way);
     result
+}
+
+/// Once the program has ended a thread other than the main one must not come back to Python.
+fn wait_out_the_end() {
+    while ENDED.load(Ordering::Acquire) && !is_main_thread() {
+        thread::park();
+    }
 }
 
 /// A call under way, counted.
@@ -120,33 +150,46 @@ impl Drop for UnderWay {
     }
 }
 
-/// What the call gives to Python.
-fn outcome<T>(
-    py: Python<'_>,
-    result: thread::Result<pisession::Result<T>>,
-    raised: &Mutex<Option<PyErr>>,
-) -> PyResult<T> {
-    if let Some(raised) = raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(raised);
-    }
-    match result {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(error)) => Err(to_python(py, &error)),
-        Err(panic) => Err(panicked(py, &*panic)),
+fn has_raised() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
+
+/// What code of the host raised in the middle of the call that has just ended.
+pub(crate) fn raised() -> Option<PyErr> {
+    RAISED.take()
+}
+
+/// Runs code of the host in the middle of a call, which released the interpreter lock: the thread takes it back,
+/// and releases it again. None if it raised, which the call will raise.
+///
+/// The call may hold locks of the core. Nobody waits for those with the interpreter lock.
+pub(crate) fn ask_host<T>(ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
+    wait_out_the_end();
+    let in_host = InHost(IN_HOST.replace(true));
+    let answer = Python::try_attach(ask);
+    drop(in_host);
+    match answer? {
+        Ok(answer) => Some(answer),
+        Err(error) => {
+            // The first one is the reason of what came after it.
+            RAISED.with_borrow_mut(|raised| _ = raised.get_or_insert(error));
+            None
+        }
     }
 }
 
-/// Asked by the core while the main thread waits or works in it. The thread takes back the interpreter lock it
-/// released in `call`, runs the handlers of signals that came, and releases it again.
-fn run_signal_handlers(raised: &Mutex<Option<PyErr>>) -> bool {
-    IN_HANDLERS.set(true);
-    let handled = Python::try_attach(|py| py.check_signals());
-    IN_HANDLERS.set(false);
-    match handled {
-        Some(Err(error)) => {
-            *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            true
-        }
-        Some(Ok(())) | None => false,
+/// While code of the host runs; what was before comes back.
+struct InHost(bool);
+
+impl Drop for InHost {
+    fn drop(&mut self) {
+        IN_HOST.set(self.0);
     }
+}
+
+/// Asked by the core while the main thread waits or works in it: runs the handlers of signals that came. Whether
+/// one raised.
+fn run_signal_handlers() -> bool {
+    _ = ask_host(|py| py.check_signals());
+    has_raised()
 }

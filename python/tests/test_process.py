@@ -1,5 +1,6 @@
 """Whole programs: Ctrl-C while waiting, how programs end, forks, SQLite beside us."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -486,3 +487,101 @@ def test_a_look_with_sqlite3_in_the_same_process_loses_no_commit(uri: str) -> No
     assert program.returncode == -signal.SIGKILL
     with pisession.open_repository(uri) as repository, repository.open("s") as session:
         assert session.get_value("app", "number") == acknowledged
+
+
+ORPHAN = """
+    import os, signal, sys
+    import pisession
+
+    repository = pisession.open_repository(sys.argv[1])
+    session = repository.create(id="s")
+    session.create_branch("main").append_message({"role": "user"})
+    child = os.fork()
+    if child == 0:
+        print(os.getpid(), flush=True)
+        signal.pause()
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("uri", URIS[1:], indirect=True)
+def test_a_child_does_not_keep_the_sessions_of_a_parent_that_was_killed(uri: str) -> None:
+    program = start(ORPHAN, uri)
+    assert program.stdout is not None
+    child = int(program.stdout.readline())
+    try:
+        program.kill()
+        program.wait()
+        with pisession.open_repository(uri) as repository, repository.open("s") as session:
+            assert session.stats().message_count == 1
+            session.set_name("mine")
+        assert Path(f"/proc/{child}").exists(), "the child lives"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        program.communicate()
+
+
+MULTIPROCESSING = """
+    import multiprocessing, sys, warnings
+    import pisession
+
+    def look(uri, queue):
+        with pisession.open_repository(uri) as repository:
+            if uri != "memory:":
+                with repository.open_read_only("s") as session:
+                    queue.put(session.stats().message_count)
+                try:
+                    repository.open("s")
+                except pisession.SessionBusyError:
+                    queue.put("busy")
+        queue.put("done")
+
+    def refused(handle, queue):
+        try:
+            handle.stats()
+        except pisession.ForkedError:
+            queue.put("forked")
+
+    if __name__ == "__main__":
+        warnings.simplefilter("ignore")
+        uri, method = sys.argv[1:]
+        context = multiprocessing.get_context(method)
+        with pisession.open_repository(uri) as repository, repository.create(id="s") as session:
+            main = session.create_branch("main")
+            main.append_message({"role": "user"})
+            queue = context.SimpleQueue()
+            child = context.Process(target=look, args=(uri, queue))
+            child.start()
+            child.join()
+            seen = []
+            while not queue.empty():
+                seen.append(queue.get())
+            if method == "fork":
+                other = context.Process(target=refused, args=(session, queue))
+                other.start()
+                other.join()
+                seen.append(queue.get())
+            else:
+                try:
+                    context.Process(target=refused, args=(session, queue)).start()
+                except TypeError:
+                    seen.append("no handle")
+            main.append_message({"role": "user"})
+            print(child.exitcode, *seen, session.stats().message_count)
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_multiprocessing_works_beside_an_open_session(
+    uri: str, method: str, tmp_path: Path
+) -> None:
+    # A spawned child imports the program, so that it must be a file.
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(MULTIPROCESSING), encoding="utf-8")
+    ran = subprocess.run(
+        [sys.executable, str(program), uri, method], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    handles = "forked" if method == "fork" else "no handle"
+    seen = "done" if uri == "memory:" else "1 busy done"
+    assert ran.stdout == f"0 {seen} {handles} 2\n"

@@ -99,8 +99,11 @@ impl CreateOptions {
             }
             None => time_of(repository.clock.as_ref())?,
         };
+        let id = self.id.clone().unwrap_or_else(|| repository.session_ids().next(None));
+        // What an id generator gives is looked at like what a caller gives.
+        check_id(&id)?;
         Ok(SessionMetadata {
-            id: self.id.clone().unwrap_or_else(|| repository.session_ids().next(None)),
+            id,
             created_at,
             storage_version: 1,
             cwd: self.cwd.clone(),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What Python adds to the core: processor time through both, the difference and the ratio.
 
-The core's side is `core.rs` beside this file. Both are the processor time of the thread, the best of
+The core's side is `core.rs` beside this file. Both are processor time of a thread, the best of
 ten tries: a machine does other things as well. The package must be of a release build.
 
 usage: overhead.py CORE [ROUNDS]

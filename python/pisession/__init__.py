@@ -83,6 +83,7 @@ from ._records import (
     BranchInfo,
     BranchSummaryEntry,
     CommitResult,
+    Compaction,
     CompactionEntry,
     Cost,
     CustomEntry,
@@ -92,6 +93,7 @@ from ._records import (
     EntryType,
     Export,
     FileWarning,
+    Gap,
     Import,
     Legacy,
     LegacyPolicy,
@@ -102,7 +104,6 @@ from ._records import (
     NewMessage,
     Order,
     PathOrder,
-    Rows,
     SessionListing,
     SessionMetadata,
     Stats,
@@ -111,6 +112,7 @@ from ._records import (
     UsageRow,
 )
 from ._repository import Fork, Repository, open_repository
+from ._rows import Row, Rows, SqlValue
 from ._session import Session
 from ._values import ABSENT, Absent, JsonInput, RawJson
 
@@ -128,6 +130,7 @@ __all__ = [
     "ClosedError",
     "CommitAttemptedError",
     "CommitResult",
+    "Compaction",
     "CompactionEntry",
     "Context",
     "Conversion",
@@ -152,6 +155,7 @@ __all__ = [
     "Fork",
     "ForkedError",
     "FullError",
+    "Gap",
     "Import",
     "InvalidAddressError",
     "InvalidArgumentError",
@@ -186,12 +190,14 @@ __all__ = [
     "RepairCounts",
     "Repository",
     "ReservedAddressError",
+    "Row",
     "Rows",
     "Session",
     "SessionBusyError",
     "SessionExistsError",
     "SessionListing",
     "SessionMetadata",
+    "SqlValue",
     "Stats",
     "StorageFaultError",
     "StoredValue",

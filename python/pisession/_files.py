@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from . import _pisession
 from ._pisession import Context
 from ._records import Import, LegacyPolicy, SessionMetadata, legacy_of
 from ._repository import Repository, native_options
 from ._session import Session
-from ._values import path_text
+from ._values import optional_callable, path_text
 
 
 def open_file(
@@ -74,6 +75,7 @@ def import_file(
     strict: bool = False,
     salvage: bool = False,
     id: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
     ctx: Context | None = None,
 ) -> Import:
     """Make a session in `repository` from the session file of version 1 to 3 at `path`.
@@ -87,6 +89,9 @@ def import_file(
         strict: Refuse a file whose structure is damaged, instead of warning of it.
         salvage: Import what can be read of a damaged file.
         id: The id of the session; the file's by default.
+        progress: Told now and then about work done and all work, in bytes. It is called in the
+            middle of the import: it must not use sessions. What it raises ends the import, and
+            the import can be run again.
         ctx: The authority of this call.
 
     Raises:
@@ -94,7 +99,8 @@ def import_file(
         CorruptError: If the file is damaged, without `salvage`.
         UnsupportedVersionError: If the file is of a version above 3.
     """
+    optional_callable("progress", progress)
     metadata, added, entries, legacy = _pisession.import_file(
-        path_text("path", path), repository._native, strict, salvage, id, ctx
+        path_text("path", path), repository._native, strict, salvage, id, progress, ctx
     )
     return Import(SessionMetadata(*metadata), added, entries, legacy_of(legacy))

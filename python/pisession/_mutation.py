@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 _TIP = "pi.branch.tip"
 
 
-class Mutator(Reads):
+class Mutator(Reads[_pisession.Mutation]):
     """The inside of a mutation: its reads, its writes and its one commit, without its end.
 
     Reads do not see the writes that were collected. Inside it never run a model request, a tool,
     a timer or another writer of the session: it blocks every writer of the session.
     """
-
-    _native: _pisession.Mutation
 
     def __init__(self, session: Session, native: _pisession.Mutation, ctx: Context | None) -> None:
         # The session lives as long as its mutation does.

@@ -66,6 +66,7 @@ def import_file(
     strict: bool,
     salvage: bool,
     id: str | None,
+    progress: Callable[[int, int], object] | None,
     ctx: Context | None,
 ) -> tuple[MetadataTuple, bool, int, LegacyTuple]: ...
 def repair_file(
@@ -183,6 +184,8 @@ class Session:
     def query(
         self, sql: str, parameters: list[object], ctx: Context | None
     ) -> tuple[list[str], list[tuple[Any, ...]]]: ...
+    def compact(self, ctx: Context | None) -> tuple[int, int]: ...
+    def gaps(self) -> list[tuple[int, int, int, str]]: ...
     def backup_to(self, path: str, ctx: Context | None) -> None: ...
     def export(
         self, path: str, branch: str | None, overwrite: bool, ctx: Context | None

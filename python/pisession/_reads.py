@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, Generic, NoReturn, TypeVar
 
 from . import _pisession
 from ._pisession import Context
@@ -25,6 +25,8 @@ from ._values import count, optional_count, optional_text, read_json, string, te
 
 LIST_LIMIT = 1_000
 
+_Native = TypeVar("_Native", bound=_pisession.Session | _pisession.Mutation)
+
 
 class Handle:
     """What is open cannot be pickled or copied."""
@@ -36,14 +38,14 @@ class Handle:
         )
 
 
-class Reads(Handle):
+class Reads(Handle, Generic[_Native]):
     """Reads, by the session itself or inside a mutation.
 
     A read sees the newest applied commit, never a part of one, and never waits for a mutation.
     Several reads are not a snapshot; read-decide-write belongs in a mutation.
     """
 
-    _native: _pisession.Session | _pisession.Mutation
+    _native: _Native
 
     def get_entry(self, id: str, *, ctx: Context | None = None) -> Entry | None:
         """Get the entry of that id; None when there is none."""

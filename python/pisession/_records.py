@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -574,22 +573,36 @@ class SessionListing:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The result of a query, whole. Iterating gives the rows.
+class Gap:
+    """A damaged line of a file, which opening with `salvage` read past.
 
     Attributes:
-        columns: Names of the columns.
-        rows: The rows, each as long as `columns`.
+        line: The line, from 1.
+        offset: Where it starts in the file.
+        length: How many bytes it has, without its end.
+        reason: What is wrong with it.
     """
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    line: int
+    offset: int
+    length: int
+    reason: str
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.reason}"
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self.rows)
+
+@dataclass(frozen=True)
+class Compaction:
+    """What a compaction did.
+
+    Attributes:
+        before: Bytes of the file before.
+        after: Bytes of the file after.
+    """
+
+    before: int
+    after: int
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ._reads import Handle
 from ._records import Durability, LegacyPolicy, SessionListing, SessionMetadata
 from ._session import Session
 from ._tuples import MetadataTuple, OpenTuple
-from ._values import count, path_text, seconds, text
+from ._values import count, optional_callable, path_text, seconds, text
 
 _open: weakref.WeakSet[Repository] = weakref.WeakSet()
 
@@ -76,10 +76,8 @@ def open_repository(
     text("durability", durability)
     if max_payload is not None:
         count("max_payload", max_payload)
-    for name, callable_or_none in (("clock", clock), ("ids", ids)):
-        if callable_or_none is not None and not callable(callable_or_none):
-            kind = type(callable_or_none).__name__
-            raise TypeError(f"{name} must be callable, not {kind}")
+    optional_callable("clock", clock)
+    optional_callable("ids", ids)
     native = _pisession.open_repository(uri, durability, busy_timeout, max_payload, clock, ids)
     return Repository(uri, native)
 

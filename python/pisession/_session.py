@@ -18,12 +18,13 @@ from ._reads import Reads
 from ._records import (
     Address,
     BranchInfo,
+    Compaction,
     Entry,
     EntryType,
     Export,
+    Gap,
     Legacy,
     Order,
-    Rows,
     SessionMetadata,
     UsageRow,
 )
@@ -31,21 +32,23 @@ from ._records import entry_of as _entry_of
 from ._records import legacy_of as _legacy_of
 from ._records import losses_of as _losses_of
 from ._records import usage_of as _usage_of
+from ._rows import Rows, SqlValue
 from ._tuples import EntryQuery
 from ._values import JsonInput, count, optional_count, optional_text, path_text, text
 
 _Result = TypeVar("_Result")
 
+# How many addresses are read at once.
+_ADDRESSES = 1_000
 
-class Session(Reads):
+
+class Session(Reads[_pisession.Session]):
     """One open session.
 
     A session has no branch of its own: `main` is an ordinary name. Handles may be used from any
     thread. Close it, or use it in a `with` block: one that is dropped unclosed gives its lock
     back without loss, and warns with a `ResourceWarning`.
     """
-
-    _native: _pisession.Session
 
     def __init__(self, repository: object, native: _pisession.Session) -> None:
         # The repository lives as long as its sessions do.
@@ -241,28 +244,16 @@ class Session(Reads):
         self._native.delete_list(namespace, key, ctx)
 
     def value_addresses(
-        self,
-        *,
-        after: Address | None = None,
-        limit: int = 1_000,
-        ctx: Context | None = None,
-    ) -> list[Address]:
-        """Get addresses that hold a value, ascending, after `after`."""
-        place = None if after is None else (after.namespace, after.key)
-        found = self._native.value_addresses(place, count("limit", limit), ctx)
-        return [Address(*address) for address in found]
+        self, *, after: Address | None = None, ctx: Context | None = None
+    ) -> Iterator[Address]:
+        """Iterate over the addresses that hold a value, ascending, after `after`, read in pages."""
+        return _addresses(self._native.value_addresses, after, ctx)
 
     def list_addresses(
-        self,
-        *,
-        after: Address | None = None,
-        limit: int = 1_000,
-        ctx: Context | None = None,
-    ) -> list[Address]:
-        """Get addresses that hold a list, ascending, after `after`."""
-        place = None if after is None else (after.namespace, after.key)
-        found = self._native.list_addresses(place, count("limit", limit), ctx)
-        return [Address(*address) for address in found]
+        self, *, after: Address | None = None, ctx: Context | None = None
+    ) -> Iterator[Address]:
+        """Iterate over the addresses that hold a list, ascending, after `after`, read in pages."""
+        return _addresses(self._native.list_addresses, after, ctx)
 
     # The mutation line
 
@@ -298,18 +289,51 @@ class Session(Reads):
     # The file
 
     def query(
-        self, sql: str, parameters: Sequence[object] = (), *, ctx: Context | None = None
+        self, sql: str, parameters: Sequence[SqlValue] = (), *, ctx: Context | None = None
     ) -> Rows:
         """Run one read-only SQL statement over the documented views of this session.
+
+        Args:
+            sql: The statement.
+            parameters: What stands for each `?` in it.
+            ctx: The authority of this call.
 
         Raises:
             UnsupportedError: If the session is not kept in SQLite.
             InvalidArgumentError: If the SQL is wrong or would write.
+
+        Example:
+            >>> import pisession, tempfile
+            >>> folder = tempfile.TemporaryDirectory()
+            >>> with pisession.open_repository(f"sqlite:{folder.name}") as repository:
+            ...     session = repository.create()
+            ...     _ = session.create_branch("main").append_message({"role": "user"})
+            ...     rows = session.query("SELECT type, count(*) AS n FROM entry GROUP BY type")
+            >>> [(row.type, row["n"]) for row in rows]
+            [('message', 1)]
+            >>> folder.cleanup()
         """
         if isinstance(parameters, (str, bytes)):
             raise TypeError("parameters must be several values, not one str or bytes")
         columns, rows = self._native.query(sql, list(parameters), ctx)
-        return Rows(tuple(columns), tuple(rows))
+        return Rows(columns, rows)
+
+    def compact(self, *, ctx: Context | None = None) -> Compaction:
+        """Rewrite the session's file with what is alive, while it stays in use.
+
+        Overwritten values, deleted lists and the like leave it. Closing does it by itself when
+        more is dead than alive.
+
+        Raises:
+            UnsupportedError: If the session is not kept as JSON lines.
+            ReadOnlyError: If it is open for reading.
+            FullError: If there is no room; the file is as it was.
+        """
+        return Compaction(*self._native.compact(ctx))
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """Get the damaged lines that opening with `salvage` read past."""
+        return tuple(Gap(*gap) for gap in self._native.gaps())
 
     def backup_to(self, path: str | os.PathLike[str], *, ctx: Context | None = None) -> None:
         """Copy the session, as it is now, into a new single file, while it stays in use.
@@ -394,6 +418,24 @@ class Session(Reads):
     def __repr__(self) -> str:
         state = " closed" if self._closed else ""
         return f"<pisession.Session {self.id!r}{state}>"
+
+
+def _addresses(
+    read: Callable[[tuple[str, str] | None, int, Context | None], Sequence[tuple[str, str]]],
+    after: Address | None,
+    ctx: Context | None,
+) -> Iterator[Address]:
+    place = None if after is None else (after.namespace, after.key)
+    # The first page is read at once: a closed session says so here.
+    page = read(place, _ADDRESSES, ctx)
+
+    def rest() -> Iterator[Address]:
+        nonlocal page
+        while page:
+            yield from (Address(*address) for address in page)
+            page = read(page[-1], _ADDRESSES, ctx) if len(page) == _ADDRESSES else []
+
+    return rest()
 
 
 def _check_has_run(result: object) -> None:

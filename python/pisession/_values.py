@@ -126,6 +126,12 @@ def optional_string(name: str, value: str | None) -> str | None:
     return None if value is None else string(name, value)
 
 
+def optional_callable(name: str, value: object) -> None:
+    """Check that it is callable, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} must be callable, not {type(value).__name__}")
+
+
 def text(name: str, value: str) -> str:
     """Check that it is a str of Unicode text."""
     try:

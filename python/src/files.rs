@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use std::sync::Arc;
+
 use pisession::{ErrorKind, ImportOptions, Legacy, LegacyPolicy, Loss, OpenMode, OpenOptions, Warning};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -12,7 +14,7 @@ use crate::query::invalid;
 use crate::records::{self, MetadataTuple};
 use crate::repository::Repository;
 use crate::session::Session;
-use crate::wait::call;
+use crate::wait::{ask_host, call, call_with_host};
 
 /// `kind, line, value, offset, length, message, is_damage`.
 pub(crate) type WarningTuple = (&'static str, u64, u32, u64, u64, String, bool);
@@ -85,8 +87,9 @@ pub(crate) fn open_file(
 }
 
 /// Imports the session file at `path`: metadata of the session, whether anything was added, number of entries,
-/// what reading the file found.
+/// what reading the file found. `progress` is a callable that takes work done and all work, in bytes.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)] // those of the options, one by one
 pub(crate) fn import_file<'py>(
     py: Python<'py>,
     path: &Bound<'_, PyString>,
@@ -94,11 +97,20 @@ pub(crate) fn import_file<'py>(
     strict: bool,
     salvage: bool,
     id: Option<Bound<'_, PyString>>,
+    progress: Option<Py<PyAny>>,
     ctx: Option<&Context>,
 ) -> PyResult<(MetadataTuple, bool, u64, Bound<'py, PyTuple>)> {
     let path = path_of(path)?;
     let id = optional_text(id.as_ref(), ErrorKind::InvalidId, "a session id")?.map(str::to_owned);
-    let options = ImportOptions { strict, salvage, id, progress: None };
-    let import = call(py, ctx, |ctx| pisession::import_file(&path, repository.inner(), &options, ctx))?;
+    let options = ImportOptions { strict, salvage, id, progress: progress.map(host_progress) };
+    let import =
+        call_with_host(py, ctx, |ctx| pisession::import_file(&path, repository.inner(), &options, ctx))?;
     Ok((records::metadata(&import.session), import.added, import.entries, legacy(py, &import.legacy)?))
+}
+
+/// Tells a callable of the host about progress. What it raises ends the call.
+pub(crate) fn host_progress(progress: Py<PyAny>) -> Arc<dyn Fn(u64, u64) + Send + Sync> {
+    Arc::new(move |done, all| {
+        _ = ask_host(|py| progress.bind(py).call1((done, all)).map(drop));
+    })
 }

@@ -314,6 +314,18 @@ impl Session {
         Ok((found.columns, rows.collect::<PyResult<_>>()?))
     }
 
+    /// Bytes of the file before and after.
+    fn compact(&self, py: Python<'_>, ctx: Option<&Context>) -> PyResult<(u64, u64)> {
+        let done = call(py, ctx, |ctx| self.0.compact(ctx))?;
+        Ok((done.before, done.after))
+    }
+
+    /// `line, offset, length, reason` of what opening read past.
+    fn gaps(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64, u64, String)>> {
+        let gaps = call(py, None, |_| self.0.gaps())?;
+        Ok(gaps.into_iter().map(|gap| (gap.line, gap.offset, gap.length, gap.reason)).collect())
+    }
+
     fn backup_to(&self, py: Python<'_>, path: &Bound<'_, PyString>, ctx: Option<&Context>) -> PyResult<()> {
         let path = error::path(path)?;
         call(py, ctx, |ctx| self.0.backup_to(&path, ctx))

@@ -196,7 +196,7 @@ def test_values(session: pisession.Session) -> None:
     assert stored is not None
     assert (stored.value, stored.value_json) == (1, b"1")
     assert [value.key for value in session.scan_values("app", "count")] == ["count/a", "counter"]
-    assert session.value_addresses() == [
+    assert list(session.value_addresses()) == [
         pisession.Address("app", ""),
         pisession.Address("app", "count/a"),
         pisession.Address("app", "counter"),
@@ -215,7 +215,7 @@ def test_lists(session: pisession.Session) -> None:
     assert [element.value for element in after] == [2, 3]
     newest = session.read_list("app", "log", order="desc", limit=1)
     assert [element.value for element in newest] == [4]
-    assert session.list_addresses() == [pisession.Address("app", "log")]
+    assert list(session.list_addresses()) == [pisession.Address("app", "log")]
     session.delete_list("app", "log")
     assert session.read_list("app", "log") == []
     with pytest.raises(pisession.InvalidArgumentError):

@@ -471,7 +471,7 @@ def dump(session: pisession.Session, ctx: pisession.Context | None) -> dict[str,
     """Everything a session holds, put together from its reads."""
     values = [
         session.get_stored_value(at.namespace, at.key, ctx=ctx)
-        for at in session.value_addresses(limit=10_000, ctx=ctx)
+        for at in session.value_addresses(ctx=ctx)
     ]
     return {
         "metadata": metadata(session.metadata),
@@ -492,7 +492,7 @@ def dump(session: pisession.Session, ctx: pisession.Context | None) -> dict[str,
                     for element in session.read_list(at.namespace, at.key, limit=10_000, ctx=ctx)
                 ],
             }
-            for at in session.list_addresses(limit=10_000, ctx=ctx)
+            for at in session.list_addresses(ctx=ctx)
         ],
         "usage": [usage_row(row) for row in session.scan_usage(ctx=ctx)],
         "stats": stats(session.stats(ctx=ctx)),

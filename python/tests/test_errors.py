@@ -220,10 +220,14 @@ def test_ids_carry_every_time_that_fits(session: pisession.Session) -> None:
 
 
 ANY: Any = 3
+EMPTY: Any = {}
 MISTYPED: dict[str, tuple[Callable[[pisession.Repository, pisession.Session], object], str]] = {
     "cwd": (lambda r, s: r.create(cwd=ANY), "cwd must be a str or an os.PathLike, not int"),
     "path": (lambda r, s: s.backup_to(ANY), "path must be a str or an os.PathLike, not int"),
-    "parameter": (lambda r, s: s.query("SELECT ?", [{}]), r"parameters\[0\] must be .*, not dict"),
+    "parameter": (
+        lambda r, s: s.query("SELECT ?", [EMPTY]),
+        r"parameters\[0\] must be .*, not dict",
+    ),
     "parameters": (lambda r, s: s.query("SELECT ?", "x"), "parameters must be several values"),
     "raw": (
         lambda r, s: s.set_value("a", "x", pisession.RawJson(ANY)),

@@ -3,6 +3,7 @@
 import errno
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -203,3 +204,100 @@ def test_a_session_is_exported_as_the_file_it_came_from(
             session.export(tmp_path / "no.jsonl", branch="nobody's")
         assert not (tmp_path / "no.jsonl").exists()
         assert session.export(tmp_path / "branch.jsonl", branch="main").entries == 2
+
+
+def old_file(folder: Path, entries: int = 20_000) -> Path:
+    path = folder / "old.jsonl"
+    lines = [
+        '{"type":"session","version":3,"id":"old","timestamp":"2026-01-02T03:04:05Z","cwd":"/"}'
+    ]
+    parent = "null"
+    for number in range(entries):
+        lines.append(
+            f'{{"type":"message","id":"{number:08x}","parentId":{parent},'
+            '"timestamp":"2026-01-02T03:04:05Z","message":{"role":"user","content":"hello"}}'
+        )
+        parent = f'"{number:08x}"'
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_an_import_tells_of_its_progress(tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with pisession.open_repository(f"sqlite:{tmp_path / 'sessions'}") as repository:
+        done = pisession.import_file(
+            old_file(tmp_path), repository, progress=lambda *progress: told.append(progress)
+        )
+    assert done.entries == 20_000
+    assert told
+    assert told == sorted(told)
+    assert all(done <= all for done, all in told)
+
+
+def test_what_progress_raises_ends_the_import_which_can_be_run_again(tmp_path: Path) -> None:
+    def stop(done: int, all: int) -> None:
+        raise StopAsyncIteration(f"{done} of {all}")
+
+    path = old_file(tmp_path)
+    with pisession.open_repository(f"sqlite:{tmp_path / 'sessions'}") as repository:
+        with pytest.raises(StopAsyncIteration):
+            pisession.import_file(path, repository, progress=stop)
+        assert pisession.import_file(path, repository).entries == 20_000
+        wrong: Any = "x"
+        with pytest.raises(TypeError, match="progress must be callable, not str"):
+            pisession.import_file(path, repository, progress=wrong)
+
+
+def test_a_damaged_file_is_read_past_its_gaps(tmp_path: Path) -> None:
+    with pisession.open_repository(f"jsonl:{tmp_path}") as repository:
+        with repository.create(id="s") as session:
+            assert session.gaps() == ()
+            main = session.create_branch("main")
+            main.append_message({"role": "user"})
+            session.set_value("app", "x", 1)
+            session.set_value("app", "y", 2)
+            path = session.metadata.path
+        assert path is not None
+        lines = path.read_bytes().splitlines(keepends=True)
+        lines[3] = b"{broken\n"
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(pisession.CorruptError):
+            repository.open("s")
+        with repository.open("s", salvage=True) as session:
+            (gap,) = session.gaps()
+            assert (gap.line, gap.offset, gap.length) == (4, sum(map(len, lines[:3])), 7)
+            assert str(gap) == f"line 4: {gap.reason}"
+            assert (session.get_value("app", "x"), session.get_value("app", "y")) == (None, 2)
+            with pytest.raises(pisession.ReadOnlyError):
+                session.set_name("x")
+
+
+def test_compaction_drops_what_is_dead(session: pisession.Session) -> None:
+    for number in range(100):
+        session.set_value("app", "x", "x" * number)
+    path = session.metadata.path
+    if path is None or path.suffix != ".jsonl":
+        with pytest.raises(pisession.UnsupportedError):
+            session.compact()
+        return
+    done = session.compact()
+    assert done.after == path.stat().st_size < done.before
+    assert session.get_value("app", "x") == "x" * 99
+
+
+def test_addresses_are_read_in_pages(session: pisession.Session) -> None:
+    keys = [f"{number:04}" for number in range(2500)]
+    with session.begin_mutation() as m:
+        for key in keys:
+            m.set_value("app", key, 1)
+            m.append_list("app", key, 1)
+    for addresses in (session.value_addresses, session.list_addresses):
+        assert [address.key for address in addresses()] == keys
+        after = pisession.Address("app", keys[2000])
+        assert [address.key for address in addresses(after=after)] == keys[2001:]
+    iterator = session.value_addresses()
+    session.close()
+    with pytest.raises(pisession.ClosedError):
+        session.value_addresses()
+    with pytest.raises(pisession.ClosedError):
+        list(iterator)

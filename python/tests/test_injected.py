@@ -70,7 +70,9 @@ def test_what_a_clock_raises_the_call_raises_and_nothing_is_written(uri: str) ->
     broken = False
 
     def clock() -> int:
-        return int(fail()) if broken else 1_700_000_000_000
+        if broken:
+            fail()
+        return 1_700_000_000_000
 
     with pisession.open_repository(uri, clock=clock) as repository:
         with repository.create() as session:
@@ -97,7 +99,11 @@ def test_what_ids_raise_the_call_raises_and_nothing_is_written(uri: str) -> None
         with repository.create(id="s") as session:
             main = session.create_branch("main")
             before = session.next_seq()
-            for call in (lambda: main.append_message({"role": "user"}), session.new_id):
+            calls: list[Callable[[], object]] = [
+                lambda: main.append_message({"role": "user"}),
+                session.new_id,
+            ]
+            for call in calls:
                 with pytest.raises(ZeroDivisionError, match="broken"):
                     call()
             with session.begin_mutation() as m, pytest.raises(ZeroDivisionError):

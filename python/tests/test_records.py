@@ -37,7 +37,6 @@ def records(session: pisession.Session, repository: pisession.Repository) -> lis
         result,
         pisession.RawJson("1"),
         pisession.NewCustomEntry("note"),
-        pisession.Rows(("a",), ((1,),)),
     ]
 
 

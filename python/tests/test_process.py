@@ -273,6 +273,50 @@ def test_daemon_threads_that_never_stop_do_not_disturb_the_end(attempt: int, uri
     assert (ended.returncode, ended.stderr) == (0, ""), f"attempt {attempt}"
 
 
+ENDS = {
+    "idle": "done.wait()",
+    "busy": "while True: branch.append_message({}); session.find_entries(limit=5)",
+    "cancelled": "while True: held.wait(); session.set_name('x', ctx=ctx)",
+}
+
+ENDING = """
+    import sys, threading
+    import pisession
+
+    repository = pisession.open_repository(sys.argv[1], durability="process")
+    session = repository.create()
+    branch = session.create_branch("main")
+    ctx, done, held = pisession.Context(), threading.Event(), threading.Event()
+    begun = threading.Barrier(4)
+
+    def work():
+        begun.wait()
+        try:
+            {work}
+        except pisession.Error:
+            pass
+
+    for _ in range(3):
+        threading.Thread(target=work, daemon=True).start()
+    begun.wait()
+    with session.begin_mutation():
+        held.set()
+        ctx.cancel()
+    {end}
+"""
+
+
+@pytest.mark.parametrize("end", ["repository.close()", "session.close()", "sys.exit()"])
+@pytest.mark.parametrize("work", ENDS.values(), ids=ENDS)
+def test_programs_end_well_whatever_their_threads_do(work: str, end: str, uri: str) -> None:
+    code = textwrap.dedent(ENDING.format(work=work, end=end))
+    for attempt in range(2):
+        ended = subprocess.run(
+            [sys.executable, "-c", code, uri], capture_output=True, text=True, timeout=60
+        )
+        assert (ended.returncode, ended.stderr) == (0, ""), f"attempt {attempt}"
+
+
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_short_programs_end_well_and_quietly(program: str, uri: str) -> None:
     run(

@@ -3,7 +3,9 @@
 import gc
 import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -171,3 +173,72 @@ def test_dropping_a_session_does_not_wait_for_its_mutation(
         gc.collect()
     with repository.open("s") as again:
         assert again.get_value("app", "x") == 1
+
+
+WAITS: dict[str, Callable[[pisession.Session, pisession.Branch, pisession.Context], object]] = {
+    "begin": lambda session, main, ctx: session.begin_mutation(ctx=ctx),
+    "append": lambda session, main, ctx: main.append_message({}, ctx=ctx),
+    "set_value": lambda session, main, ctx: session.set_value("app", "x", 1, ctx=ctx),
+    "close": lambda session, main, ctx: session.close(ctx=ctx),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_thread_ticks_while_another_waits_a_second(
+    session: pisession.Session,
+    main: pisession.Branch,
+    wait: Callable[[pisession.Session, pisession.Branch, pisession.Context], object],
+) -> None:
+    ticks, stop = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.wait(0.005):
+            ticks += 1
+
+    ticking = threading.Thread(target=tick)
+    begun, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with session.begin_mutation():
+            begun.set()
+            release.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    begun.wait()
+    ticking.start()
+    try:
+        with pytest.raises(pisession.DeadlineExceededError):
+            wait(session, main, pisession.Context(timeout=1))
+        seen = ticks
+    finally:
+        stop.set()
+        release.set()
+        ticking.join()
+        holder.join()
+    assert seen >= 50
+
+
+def test_a_thread_ticks_while_a_long_query_runs(tmp_path: Path) -> None:
+    ticks, stop = 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.wait(0.005):
+            ticks += 1
+
+    ticking = threading.Thread(target=tick)
+    endless = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    )
+    with pisession.open_repository(f"sqlite:{tmp_path}") as repository:
+        session = repository.create()
+        ticking.start()
+        try:
+            with pytest.raises(pisession.DeadlineExceededError):
+                session.query(endless, ctx=pisession.Context(timeout=1))
+        finally:
+            stop.set()
+            ticking.join()
+    assert ticks >= 50

@@ -60,7 +60,7 @@ bench-python: wheel
 # A wheel for CPython 3.11 and newer. Its tag names the oldest glibc it works with, which is this machine's.
 wheel: $(VENV)/made
 	@rm -rf target/wheels
-	@. $(VENV)/bin/activate && maturin build --release --quiet --manifest-path python/Cargo.toml --out target/wheels
+	@. $(VENV)/bin/activate && maturin build $(if $(filter release,$(BUILD)),--release) --quiet --manifest-path python/Cargo.toml --out target/wheels
 	@ls target/wheels/*.whl
 
 docs: $(VENV)/made

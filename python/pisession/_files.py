@@ -50,7 +50,7 @@ def open_file(
         UnsupportedVersionError: If a file of a version above 3 shall be copied or upgraded.
         FileChangedError: If another program writes it meanwhile.
 
-    Example:
+    Examples:
         >>> import pathlib, tempfile
         >>> import pisession
         >>> folder = tempfile.TemporaryDirectory()

@@ -97,14 +97,35 @@ def open_repository(
 
 @final
 class Context:
+    """How long a call may wait, and the means to end its waiting.
+
+    One context may be given to several calls; the deadline is one moment for all of them.
+
+    `timeout` is in seconds (or a `timedelta`) from now: after it, calls that were given this
+    context fail with `DeadlineExceededError`. `traceparent` is a W3C trace parent for the spans
+    of the call.
+
+    Raises:
+        InvalidArgumentError: If the timeout is negative, or the trace parent none.
+    """
+
     def __new__(
         cls, *, timeout: float | timedelta | None = None, traceparent: str | None = None
     ) -> Context: ...
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """End the waiting of every call that was given this context, with `CancelledError`.
+
+        What was committed stays.
+        """
+
     @property
-    def cancelled(self) -> bool: ...
+    def cancelled(self) -> bool:
+        """Whether it was cancelled."""
+
     @property
-    def traceparent(self) -> str | None: ...
+    def traceparent(self) -> str | None:
+        """The trace parent."""
+
     def __reduce__(self) -> NoReturn: ...
 
 @final

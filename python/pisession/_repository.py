@@ -64,7 +64,7 @@ def open_repository(
     Raises:
         InvalidArgumentError: If `uri` names no kind of repository.
 
-    Example:
+    Examples:
         >>> import pisession
         >>> with pisession.open_repository("memory:") as repository:
         ...     with repository.create() as session:
@@ -166,7 +166,7 @@ class Repository(Handle):
             CorruptError: If the lane of the branch is there by half.
             SessionExistsError: If there is a session of that id.
 
-        Example:
+        Examples:
             >>> import pisession
             >>> with pisession.open_repository("memory:") as repository:
             ...     session = repository.create()

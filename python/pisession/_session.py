@@ -302,7 +302,7 @@ class Session(Reads[_pisession.Session]):
             UnsupportedError: If the session is not kept in SQLite.
             InvalidArgumentError: If the SQL is wrong or would write.
 
-        Example:
+        Examples:
             >>> import pisession, tempfile
             >>> folder = tempfile.TemporaryDirectory()
             >>> with pisession.open_repository(f"sqlite:{folder.name}") as repository:

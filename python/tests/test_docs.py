@@ -47,3 +47,13 @@ def test_every_public_name_is_documented() -> None:
             for member, value in vars(thing).items():
                 if not member.startswith("_") and callable(value):
                     assert value.__doc__, f"{name}.{member}"
+
+
+def test_every_public_name_has_its_place_in_the_book() -> None:
+    pages = Path(__file__).parents[2] / "docs" / "api"
+    named = re.findall(
+        r"^::: pisession\.(\w+)$",
+        "\n".join(page.read_text() for page in pages.glob("python-*.md")),
+        re.MULTILINE,
+    )
+    assert sorted(named) == sorted(set(pisession.__all__) - {"__version__"})

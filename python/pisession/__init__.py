@@ -30,6 +30,17 @@ from ._care import (
     convert_session,
     repair_file,
 )
+from ._entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomEntry,
+    Entry,
+    EntryStructure,
+    EntryType,
+    MessageEntry,
+    NewCustomEntry,
+    NewMessage,
+)
 from ._errors import (
     AmbiguousSessionError,
     BranchExistsError,
@@ -81,16 +92,10 @@ from ._pisession import Context, __version__
 from ._records import (
     Address,
     BranchInfo,
-    BranchSummaryEntry,
     CommitResult,
     Compaction,
-    CompactionEntry,
     Cost,
-    CustomEntry,
     Durability,
-    Entry,
-    EntryStructure,
-    EntryType,
     Export,
     FileWarning,
     Gap,
@@ -99,9 +104,6 @@ from ._records import (
     LegacyPolicy,
     ListElement,
     Loss,
-    MessageEntry,
-    NewCustomEntry,
-    NewMessage,
     Order,
     PathOrder,
     SessionListing,
@@ -218,6 +220,12 @@ __all__ = [
     "open_repository",
     "repair_file",
 ]
+
+
+# Tracebacks and pickles name classes as people do.
+for _name in __all__:
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__
 
 
 def _after_fork_in_child() -> None:

@@ -6,16 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from . import _pisession
+from ._entries import Entry, EntryType, NewCustomEntry, NewMessage
+from ._entries import entry_of as _entry_of
 from ._pisession import Context
 from ._reads import Handle, path_scan
-from ._records import (
-    Entry,
-    EntryType,
-    NewCustomEntry,
-    NewMessage,
-    PathOrder,
-)
-from ._records import entry_of as _entry_of
+from ._records import PathOrder
 from ._tuples import Node
 from ._values import ABSENT, Absent, JsonInput, string
 

@@ -142,7 +142,7 @@ class Repository:
     ) -> Session: ...
     def fork(
         self,
-        source: Session,
+        source: Session | tuple[str, str | None],
         tree: bool,
         branch: str | None,
         entry: str | None,

@@ -6,20 +6,12 @@ from collections.abc import Iterable
 from typing import Any, Generic, NoReturn, TypeVar
 
 from . import _pisession
+from ._entries import Entry, EntryStructure, EntryType
+from ._entries import entry_of as _entry_of
+from ._entries import structure_of as _structure_of
 from ._pisession import Context
-from ._records import (
-    Entry,
-    EntryStructure,
-    EntryType,
-    ListElement,
-    Order,
-    PathOrder,
-    Stats,
-    StoredValue,
-)
-from ._records import entry_of as _entry_of
+from ._records import ListElement, Order, PathOrder, Stats, StoredValue
 from ._records import stats_of as _stats_of
-from ._records import structure_of as _structure_of
 from ._tuples import PathScan
 from ._values import count, optional_count, optional_text, read_json, string, text
 

@@ -131,7 +131,7 @@ class Repository(Handle):
 
     def fork(
         self,
-        source: Session,
+        source: Session | str | SessionMetadata | SessionListing,
         *,
         tree: bool = False,
         branch: str | None = None,
@@ -141,14 +141,14 @@ class Repository(Handle):
         cwd: str | os.PathLike[str] | None = None,
         ctx: Context | None = None,
     ) -> Fork:
-        """Make a new session from another one, which is open, in whatever mode and repository.
+        """Make a new session from another one, here or in any other repository.
 
         The fork has one coherent snapshot of its source: the commits that were made before, none
-        that is made later. It may be made inside a mutation. A session that is open elsewhere, or
-        nowhere, is opened with `open_read_only` first.
+        that is made later. It may be made inside a mutation, and beside one of another process.
 
         Args:
-            source: The session to fork.
+            source: The session to fork: one that is open, in whatever mode and repository, or one
+                of this repository, by its id or by what `list` says of it.
             tree: Take all entries and branches, and what applications keep beside them, in place
                 of one path; then branch, entry and position are not given.
             branch: The branch whose path is taken, by default "main"; with an entry and no branch
@@ -184,7 +184,14 @@ class Repository(Handle):
         folder = None if cwd is None else path_text("cwd", cwd)
         before = position == "before"
         session, left_out = self._native.fork(
-            source._native, tree, branch, entry, before, id, folder, ctx
+            source._native if isinstance(source, Session) else _named(source),
+            tree,
+            branch,
+            entry,
+            before,
+            id,
+            folder,
+            ctx,
         )
         return Fork(self._session(session), tuple(left_out))
 

@@ -12,6 +12,8 @@ from typing import Self, TypeVar
 
 from . import _pisession
 from ._branch import Branch, _Entries
+from ._entries import Entry, EntryType
+from ._entries import entry_of as _entry_of
 from ._mutation import Mutation, Mutator
 from ._pisession import Context
 from ._reads import Reads
@@ -19,8 +21,6 @@ from ._records import (
     Address,
     BranchInfo,
     Compaction,
-    Entry,
-    EntryType,
     Export,
     Gap,
     Legacy,
@@ -28,7 +28,6 @@ from ._records import (
     SessionMetadata,
     UsageRow,
 )
-from ._records import entry_of as _entry_of
 from ._records import legacy_of as _legacy_of
 from ._records import losses_of as _losses_of
 from ._records import usage_of as _usage_of

@@ -65,6 +65,26 @@ impl Repository {
     }
 }
 
+/// What a fork is made from: a session that is open, or the id and path of one of the repository.
+#[derive(FromPyObject)]
+enum Source<'py> {
+    Open(Bound<'py, Session>),
+    Stored(Bound<'py, PyString>, Option<Bound<'py, PyString>>),
+}
+
+/// A session by its id and the path of its file: of metadata the core looks at these two when it opens.
+fn named(id: &Bound<'_, PyString>, path: Option<&Bound<'_, PyString>>) -> PyResult<SessionMetadata> {
+    Ok(SessionMetadata {
+        id: text(id, ErrorKind::InvalidId, "a session id")?.to_owned(),
+        path: path.map(error::path).transpose()?,
+        created_at: 0,
+        storage_version: 0,
+        cwd: None,
+        parent_session_id: None,
+        legacy_parent_session_path: None,
+    })
+}
+
 #[pymethods]
 impl Repository {
     fn create(
@@ -92,7 +112,7 @@ impl Repository {
     fn fork(
         &self,
         py: Python<'_>,
-        source: &Session,
+        source: Source<'_>,
         tree: bool,
         branch: Option<Bound<'_, PyString>>,
         entry: Option<Bound<'_, PyString>>,
@@ -114,7 +134,16 @@ impl Repository {
             id: owned(&id, ErrorKind::InvalidId, "a session id")?,
             cwd: owned(&cwd, ErrorKind::InvalidArgument, "a working folder")?,
         };
-        let fork = call(py, ctx, |ctx| self.0.fork(source.inner(), &options, ctx))?;
+        let fork = match &source {
+            Source::Open(source) => {
+                let source = source.get().inner();
+                call(py, ctx, |ctx| self.0.fork(source, &options, ctx))?
+            }
+            Source::Stored(id, path) => {
+                let source = named(id, path.as_ref())?;
+                call(py, ctx, |ctx| self.0.fork((&self.0, &source), &options, ctx))?
+            }
+        };
         Ok((Session::new(fork.session), fork.left_out))
     }
 
@@ -126,17 +155,7 @@ impl Repository {
         options: OpenArguments,
         ctx: Option<&Context>,
     ) -> PyResult<Session> {
-        let id = text(id, ErrorKind::InvalidId, "a session id")?;
-        // Of metadata the core looks at these two when it opens.
-        let metadata = SessionMetadata {
-            id: id.to_owned(),
-            path: path.as_ref().map(error::path).transpose()?,
-            created_at: 0,
-            storage_version: 0,
-            cwd: None,
-            parent_session_id: None,
-            legacy_parent_session_path: None,
-        };
+        let metadata = named(id, path.as_ref())?;
         let options = options.options(py)?;
         Ok(Session::new(call(py, ctx, |ctx| self.0.open_with(&metadata, &options, ctx))?))
     }

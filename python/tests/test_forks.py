@@ -72,3 +72,23 @@ def test_a_fork_closes_with_its_repository() -> None:
         fork = repository.fork(source, tree=True).session
     assert fork.closed
     assert source.closed
+
+
+def test_a_session_of_the_repository_is_forked_by_what_names_it(repository: Repository) -> None:
+    with repository.create(id="source") as session:
+        first = question(session)
+        # It may be open for writing.
+        forks = [
+            repository.fork("source", entry=first),
+            repository.fork(session.metadata, tree=True),
+        ]
+    (listing,) = [listing for listing in repository.list() if listing.id == "source"]
+    forks.append(repository.fork(listing, branch="main"))
+    for fork, messages in zip(forks, (1, 2, 2), strict=True):
+        with fork.session as made:
+            assert made.metadata.parent_session_id == "source"
+            assert made.stats().message_count == messages
+    with pytest.raises(pisession.UnknownSessionError):
+        repository.fork("none")
+    with pytest.raises(TypeError, match="named by a str or its metadata, not int"):
+        repository.fork(5)  # type: ignore[arg-type]

@@ -3,38 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from . import _pisession
 from ._errors import Error
 from ._pisession import Context
-from ._records import FileWarning, SessionListing, SessionMetadata
+from ._records import FileWarning, Finding, SessionListing, SessionMetadata
 from ._repository import Repository, listing_of
 from ._session import Session
-from ._values import path_text
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong with a session, and what a repair did about it.
-
-    Attributes:
-        kind: What it is, for example "damaged_line".
-        message: It in a sentence.
-        id: The entry, branch or other id it is about.
-        line: The line of the file it is in, from 1.
-        offset: The offset in the file where it begins.
-        length: How many bytes of the file it takes.
-        hint: What to do about it.
-    """
-
-    kind: str
-    message: str
-    id: str | None
-    line: int | None
-    offset: int | None
-    length: int | None
-    hint: str | None
+from ._values import optional_callable, path_text
 
 
 @dataclass(frozen=True)
@@ -147,7 +125,11 @@ def repair_file(
 
 
 def convert_session(
-    session: Session, into: Repository, *, ctx: Context | None = None
+    session: Session,
+    into: Repository,
+    *,
+    progress: Callable[[int], object] | None = None,
+    ctx: Context | None = None,
 ) -> Conversion:
     """Copy a session into another repository as it is, whole or not at all.
 
@@ -157,12 +139,15 @@ def convert_session(
     Args:
         session: The session; it may be in use.
         into: Where it is copied to.
+        progress: Told now and then how much was copied. It must not use sessions; what it raises
+            ends the conversion, which can be run again.
         ctx: The authority of this call.
 
     Raises:
         SessionExistsError: If a session of that id is there that is something else.
     """
-    metadata, made = _pisession.convert_session(session._native, into._native, ctx)
+    optional_callable("progress", progress)
+    metadata, made = _pisession.convert_session(session._native, into._native, progress, ctx)
     return Conversion(SessionMetadata(*metadata), made)
 
 

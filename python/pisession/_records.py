@@ -16,6 +16,7 @@ from ._values import JsonInput, preview, read_json
 # Unions of one each: what stubtest takes for what a type checker makes of them.
 Order: TypeAlias = Literal["asc"] | Literal["desc"]
 PathOrder: TypeAlias = Literal["newest_first"] | Literal["oldest_first"]
+CheckDepth: TypeAlias = Literal["brief"] | Literal["quick"] | Literal["full"]
 Durability: TypeAlias = Literal["power"] | Literal["process"]
 LegacyPolicy: TypeAlias = Literal["read_only"] | Literal["copy"] | Literal["upgrade"]
 
@@ -334,6 +335,29 @@ class SessionListing:
     def modified(self) -> datetime | None:
         """When it was last written, in UTC, where that is known."""
         return None if self.modified_at is None else time_of(self.modified_at)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong with a session, found by a check or a repair.
+
+    Attributes:
+        kind: What it is, for example "damaged_line".
+        message: It in a sentence.
+        id: The entry, branch or other id it is about.
+        line: The line of the file it is in, from 1.
+        offset: The offset in the file where it begins.
+        length: How many bytes of the file it takes.
+        hint: What to do about it.
+    """
+
+    kind: str
+    message: str
+    id: str | None
+    line: int | None
+    offset: int | None
+    length: int | None
+    hint: str | None
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,10 @@ from ._reads import Reads
 from ._records import (
     Address,
     BranchInfo,
+    CheckDepth,
     Compaction,
     Export,
+    Finding,
     Gap,
     Legacy,
     Order,
@@ -33,7 +35,15 @@ from ._records import losses_of as _losses_of
 from ._records import usage_of as _usage_of
 from ._rows import Rows, SqlValue
 from ._tuples import EntryQuery
-from ._values import JsonInput, count, optional_count, optional_text, path_text, text
+from ._values import (
+    JsonInput,
+    count,
+    optional_callable,
+    optional_count,
+    optional_text,
+    path_text,
+    text,
+)
 
 _Result = TypeVar("_Result")
 
@@ -316,6 +326,28 @@ class Session(Reads[_pisession.Session]):
             raise TypeError("parameters must be several values, not one str or bytes")
         columns, rows = self._native.query(sql, list(parameters), ctx)
         return Rows(columns, rows)
+
+    def check(
+        self,
+        *,
+        depth: CheckDepth = "quick",
+        progress: Callable[[int], object] | None = None,
+        ctx: Context | None = None,
+    ) -> tuple[Finding, ...]:
+        """Look the session over and name what is wrong with it. It repairs and writes nothing.
+
+        Damage is never an error: it is a finding. What a reader of old files warned of stands in
+        `legacy` and is not repeated.
+
+        Args:
+            depth: "brief" looks at what costs little, "quick" reads everything once, "full" also
+                holds what was read against what the file says beside it.
+            progress: Told now and then how many entries were read. It must not use sessions; what
+                it raises ends the check.
+            ctx: The authority of this call.
+        """
+        optional_callable("progress", progress)
+        return tuple(Finding(*found) for found in self._native.check(depth, progress, ctx))
 
     def compact(self, *, ctx: Context | None = None) -> Compaction:
         """Rewrite the session's file with what is alive, while it stays in use.

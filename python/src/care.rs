@@ -10,17 +10,17 @@ use crate::files::{self, WarningTuple};
 use crate::records::{self, MetadataTuple};
 use crate::repository::{self, Repository};
 use crate::session::Session;
-use crate::wait::call;
+use crate::wait::{ask_host, call, call_with_host};
 
 /// `kind, message, id, line, offset, length, hint`.
-type FindingTuple =
+pub(crate) type FindingTuple =
     (&'static str, String, Option<String>, Option<u64>, Option<u64>, Option<u64>, Option<String>);
 /// `entries, messages, values, elements, usage`.
 type CountsTuple = (u64, u64, u64, u64, u64);
 /// `source, session, kept, findings, warnings`.
 type RepairTuple = (MetadataTuple, Option<MetadataTuple>, CountsTuple, Vec<FindingTuple>, Vec<WarningTuple>);
 
-fn finding(found: &Finding) -> FindingTuple {
+pub(crate) fn finding(found: &Finding) -> FindingTuple {
     let Finding { message, id, hint, .. } = found.clone();
     (found.kind.name(), message, id, found.line, found.offset, found.length, hint)
 }
@@ -65,10 +65,13 @@ pub(crate) fn convert_session(
     py: Python<'_>,
     session: &Session,
     into: &Repository,
+    progress: Option<Py<PyAny>>,
     ctx: Option<&Context>,
 ) -> PyResult<(MetadataTuple, bool)> {
-    let done =
-        call(py, ctx, |ctx| pisession::convert_session(session.inner(), into.inner(), &mut |_| (), ctx))?;
+    let (session, into) = (session.inner(), into.inner());
+    let done = call_with_host(py, ctx, |ctx| {
+        pisession::convert_session(session, into, &mut |done| tell(progress.as_ref(), done), ctx)
+    })?;
     Ok(conversion(&done))
 }
 
@@ -92,4 +95,11 @@ pub(crate) fn convert_repository<'py>(
         (repository::listing_tuple(py, converted.source)?, made, error).into_pyobject(py)
     };
     done.into_iter().map(tuple).collect()
+}
+
+/// Tells a callable of the host how much was done. What it raises ends the call.
+pub(crate) fn tell(progress: Option<&Py<PyAny>>, done: u64) {
+    if let Some(progress) = progress {
+        _ = ask_host(|py| progress.bind(py).call1((done,)).map(drop));
+    }
 }

@@ -1,12 +1,15 @@
 //! Sessions: global durable data, branches, and the way onto the mutation line.
 
-use pisession::{Address, ErrorKind, ExportOptions, ExportScope, SqlValue, UsageScan};
+use pisession::{
+    Address, CheckDepth, CheckOptions, ErrorKind, ExportOptions, ExportScope, SqlValue, UsageScan,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyList, PyString, PyTuple};
 
 use crate::branch::Branch;
+use crate::care::{FindingTuple, finding, tell};
 use crate::context::Context;
 use crate::entries::Entries;
 use crate::error::{self, optional_text, text};
@@ -17,7 +20,7 @@ use crate::mutation::Mutation;
 use crate::query::{EntryArguments, PathArguments, invalid, order};
 use crate::reads::{self, ListArguments, address};
 use crate::records::{self, EntryTuple, MetadataTuple, StructureTuple};
-use crate::wait::call;
+use crate::wait::{call, call_with_host};
 
 /// One open session.
 #[pyclass(frozen, module = "pisession._pisession")]
@@ -312,6 +315,30 @@ impl Session {
             PyTuple::new(py, cells?)
         });
         Ok((found.columns, rows.collect::<PyResult<_>>()?))
+    }
+
+    /// What is wrong with the session. `progress` is a callable that takes the number of entries read.
+    fn check(
+        &self,
+        py: Python<'_>,
+        depth: &str,
+        progress: Option<Py<PyAny>>,
+        ctx: Option<&Context>,
+    ) -> PyResult<Vec<FindingTuple>> {
+        let depth = match depth {
+            "brief" => CheckDepth::Brief,
+            "quick" => CheckDepth::Quick,
+            "full" => CheckDepth::Full,
+            _ => {
+                let hint = "a depth is 'brief', 'quick' or 'full'";
+                return Err(invalid(py, format!("'{depth}' is no depth of a check"), hint));
+            }
+        };
+        let options = CheckOptions { depth, ..CheckOptions::default() };
+        let found = call_with_host(py, ctx, |ctx| {
+            self.0.check_with(&options, &mut |done| tell(progress.as_ref(), done), ctx)
+        })?;
+        Ok(found.iter().map(finding).collect())
     }
 
     /// Bytes of the file before and after.

@@ -77,3 +77,38 @@ def test_a_whole_repository_is_converted_past_what_fails(
     assert done["s"].conversion.made
     assert isinstance(done[None].error, pisession.NotASessionError)
     assert [listing.id for listing in repository.list()] == ["s"]
+
+
+def test_a_check_names_what_is_wrong(repository: pisession.Repository) -> None:
+    with repository.create() as session:
+        main = session.create_branch("main")
+        main.append_many([pisession.NewMessage({"role": "user"}) for _ in range(10)])
+        told: list[int] = []
+        assert session.check(progress=told.append) == ()
+        assert session.check(depth="full") == ()
+        session.set_label("nothing", "x")
+        for depth in ("brief", "quick", "full"):
+            (finding,) = session.check(depth=depth)
+            assert (finding.kind, finding.id) == ("label_of_nothing", "nothing")
+        assert told == sorted(told)
+        with pytest.raises(pisession.InvalidArgumentError, match="no depth"):
+            session.check(depth="deep")  # type: ignore[arg-type]
+
+
+def test_what_progress_of_a_conversion_raises_ends_it(
+    repository: pisession.Repository, tmp_path: Path
+) -> None:
+    def stop(done: int) -> None:
+        raise ZeroDivisionError(str(done))
+
+    with (
+        pisession.open_repository(f"jsonl:{tmp_path / 'into'}") as into,
+        repository.create(id="s", cwd="/") as session,
+    ):
+        main = session.create_branch("main")
+        main.append_many([pisession.NewMessage({"role": "user"}) for _ in range(3000)])
+        with pytest.raises(ZeroDivisionError):
+            pisession.convert_session(session, into, progress=stop)
+        told: list[int] = []
+        assert pisession.convert_session(session, into, progress=told.append).session.id == "s"
+        assert told

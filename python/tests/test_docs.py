@@ -32,6 +32,7 @@ def test_the_examples_in_docstrings_run() -> None:
 
 def test_every_public_name_is_documented() -> None:
     aliases = {
+        "CheckDepth",
         "Durability",
         "EntryType",
         "JsonInput",

@@ -85,7 +85,9 @@ pub(crate) fn made_session(kind: Kind, size: u64) -> Result<PathBuf, Failure> {
         let session = repository.create(&options(SESSION), &ctx)?;
         let branch = session.create_branch("main", None, &ctx)?;
         let numbers: Vec<u64> = (0..size).collect();
-        for numbers in numbers.chunks(1_000) {
+        // A line holds one commit: as agents make them, of one message each.
+        let together = if kind == Kind::Jsonl { 1 } else { 1_000 };
+        for numbers in numbers.chunks(together) {
             let nodes = numbers
                 .iter()
                 .map(|n| Ok(NewNode::Message(message(*n)?)))

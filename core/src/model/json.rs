@@ -473,6 +473,11 @@ mod tests {
         assert_eq!(text_of("1"), None);
     }
 
+    /// Whether serde_json takes `bytes`, which it does not check for UTF-8 where it ignores them.
+    fn is_json_to_serde(bytes: &[u8]) -> bool {
+        std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
+    }
+
     #[test]
     fn agrees_with_serde_json_on_what_is_json() {
         use proptest::prelude::*;
@@ -482,8 +487,32 @@ mod tests {
         ]);
         proptest!(|(tokens in proptest::collection::vec(token, 0..12))| {
             let text = tokens.concat();
-            let serde = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
-            prop_assert_eq!(Json::parse(&text).is_ok(), serde, "{}", text);
+            prop_assert_eq!(Json::parse(&text).is_ok(), is_json_to_serde(text.as_bytes()), "{}", text);
+        });
+    }
+
+    #[test]
+    fn agrees_with_serde_json_on_json_in_which_bytes_were_changed() {
+        use proptest::prelude::*;
+        let long = "é plain ".repeat(40);
+        let texts = prop::sample::select(vec![
+            r#"{"a":[1,-0.5E+10,0,{"b":null}],"c":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00","d":[true,false,[]]}"#
+                .to_owned(),
+            format!(r#" {{ "text" : "{long}\n{long}" , "n" : [ 12345678901234567890 , 1e-7 ] }} "#),
+            format!("{}1{}", "[{\"a\":".repeat(100), "}]".repeat(100)),
+        ]);
+        let bytes =
+            prop::sample::select(b"\"\\{}[],:0123456789-+.eEutfn \t\n\r\x00\x1f\x7f\x80\xc3\xff".to_vec());
+        let change = (any::<prop::sample::Index>(), 0..3usize, prop::collection::vec(bytes, 0..3));
+        let changes = prop::collection::vec(change, 0..3);
+        proptest!(ProptestConfig::with_cases(4096), |(text in texts, changes in changes)| {
+            let mut bytes = text.into_bytes();
+            for (at, removed, added) in changes {
+                let at = at.index(bytes.len());
+                bytes.splice(at..(at + removed).min(bytes.len()), added);
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            prop_assert_eq!(Json::from_bytes(&bytes).is_ok(), is_json_to_serde(&bytes), "{}", text);
         });
     }
 }

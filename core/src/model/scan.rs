@@ -298,14 +298,15 @@ pub(crate) fn plain_end(bytes: &[u8], start: usize) -> usize {
 
 /// The same in words throughout: for texts that may hold many control characters.
 pub(crate) fn plain_end_in_words(bytes: &[u8], start: usize) -> usize {
+    let (words, tail) = bytes[start..].as_chunks();
     let mut pos = start;
-    while let Some(word) = bytes[pos..].first_chunk() {
+    for word in words {
         if let Some(at) = special_in(*word) {
             return pos + at;
         }
         pos += word.len();
     }
-    pos + bytes[pos..].iter().take_while(|byte| !is_special(**byte)).count()
+    pos + tail.iter().take_while(|byte| !is_special(**byte)).count()
 }
 
 /// How long a text is at most for which vectors do not pay.
@@ -329,11 +330,12 @@ fn special_in(word: [u8; 8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     let word = u64::from_le_bytes(word);
-    let zero_byte = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-    let special =
-        zero_byte(word ^ (ONES * u64::from(b'"'))) | zero_byte(word ^ (ONES * u64::from(b'\\'))) | control;
-    // Borrows make bits only above the first special byte.
+    // Subtracting borrows from the high bit of a byte that is below what is subtracted.
+    let control = word.wrapping_sub(ONES * 0x20);
+    let quote = (word ^ (ONES * u64::from(b'"'))).wrapping_sub(ONES);
+    let backslash = (word ^ (ONES * u64::from(b'\\'))).wrapping_sub(ONES);
+    // Bytes of 0x80 and above are not special. Borrows make wrong bits only above the first special byte.
+    let special = (control | quote | backslash) & !word & HIGHS;
     (special != 0).then(|| (special.trailing_zeros() / 8) as usize)
 }
 

@@ -245,7 +245,8 @@ impl Reading {
             let payload = &text[from..from + span.length as usize];
             let seq = record.seq();
             let (what, payload_at) = match record {
-                Record::Entry(entry) => {
+                Record::Entry(row) => {
+                    let entry = row.into_structure();
                     let read =
                         payload_of_entry(payload, entry.entry_type).ok_or("an entry has no payload")?;
                     NewEntry {

@@ -9,7 +9,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::entry::{Entry, EntryStructure, EntryType};
+use crate::model::entry::{Entry, EntryStructure, EntryType, NewEntry};
 use crate::model::json::Json;
 use crate::storage::indexed_id::IndexedId;
 use crate::storage::path::{self, Node, Step, Tree, Visit};
@@ -29,6 +29,43 @@ pub(crate) struct Indexed<P> {
     parent: u32,
     jump: u32,
     depth: u32,
+}
+
+/// A new entry, with its ids as an index keeps them.
+#[derive(Debug)]
+pub(crate) struct NewRow {
+    pub(crate) id: IndexedId,
+    /// Its parent's id; none for a root.
+    pub(crate) parent_id: Option<IndexedId>,
+    pub(crate) seq: u64,
+    pub(crate) timestamp: i64,
+    pub(crate) entry_type: EntryType,
+    pub(crate) custom_type: Option<Box<str>>,
+}
+
+impl NewRow {
+    pub(crate) fn of(entry: &NewEntry, seq: u64, timestamp: i64) -> Self {
+        Self {
+            id: IndexedId::of(&entry.id).into_owned(),
+            parent_id: entry.parent_id.as_deref().map(|id| IndexedId::of(id).into_owned()),
+            seq,
+            timestamp: entry.made_at.unwrap_or(timestamp),
+            entry_type: entry.entry_type,
+            custom_type: entry.custom_type.as_deref().map(Into::into),
+        }
+    }
+
+    /// The same with ids as text.
+    pub(crate) fn into_structure(self) -> EntryStructure {
+        EntryStructure {
+            id: self.id.to_string(),
+            parent_id: self.parent_id.map(|id| id.to_string()),
+            seq: self.seq,
+            timestamp: self.timestamp,
+            entry_type: self.entry_type,
+            custom_type: self.custom_type.map(Into::into),
+        }
+    }
 }
 
 /// Where a new entry stands.
@@ -67,15 +104,15 @@ impl<P> EntryIndex<P> {
     }
 
     /// Adds an entry behind the others; its parent must be there.
-    pub(crate) fn push(&mut self, entry: EntryStructure, payload: P) -> Result<()> {
+    pub(crate) fn push(&mut self, entry: &NewRow, payload: P) -> Result<()> {
         let parent = match &entry.parent_id {
             None => None,
-            Some(id) => Some(self.position(id).ok_or_else(|| {
+            Some(id) => Some(self.place_of(id.borrowed()).ok_or_else(|| {
                 Error::new(
                     ErrorKind::MissingParent,
                     format!("the parent '{id}' of entry '{}' does not exist", entry.id),
                 )
-                .with_id(id)
+                .with_id(id.to_string())
             })?),
         };
         let place = Placement {
@@ -85,7 +122,7 @@ impl<P> EntryIndex<P> {
             entry_type: entry.entry_type,
             custom_type: entry.custom_type.as_deref(),
         };
-        self.push_at(IndexedId::of(&entry.id).into_owned(), place, payload)
+        self.push_at(entry.id.clone(), place, payload)
     }
 
     /// The same where the parent's place is known.
@@ -117,6 +154,19 @@ impl<P> EntryIndex<P> {
         Ok(())
     }
 
+    /// Takes the last entries away again, so that `length` are left.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        while self.entries.len() > length {
+            let Some(entry) = self.entries.pop() else { return };
+            let at = self.entries.len() as u32;
+            if let Ok(place) =
+                self.by_id.find_entry(self.hasher.hash_one(entry.id.borrowed()), |found| *found == at)
+            {
+                place.remove();
+            }
+        }
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -124,7 +174,15 @@ impl<P> EntryIndex<P> {
 
     /// The place of the entry of that id.
     pub(crate) fn position(&self, id: &str) -> Option<usize> {
-        let id = IndexedId::of(id);
+        self.place_of(IndexedId::of(id))
+    }
+
+    /// The same for an id that was read before.
+    pub(crate) fn place_of(&self, id: IndexedId<&str>) -> Option<usize> {
+        // Most are asked for as the parent of the next.
+        if self.entries.last().is_some_and(|last| last.id.borrowed() == id) {
+            return Some(self.entries.len() - 1);
+        }
         self.by_id
             .find(self.hasher.hash_one(id), |at| self.entries[*at as usize].id.borrowed() == id)
             .map(|at| *at as usize)

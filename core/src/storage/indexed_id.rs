@@ -3,7 +3,9 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
+use hashbrown::Equivalent;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
@@ -11,7 +13,7 @@ use uuid::fmt::Hyphenated;
 const LENGTH: usize = Hyphenated::LENGTH;
 
 /// The id of an entry. Two are equal exactly if they spell the same text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IndexedId<T = Box<str>> {
     /// What its lower-case form with hyphens spells, and no other form of it.
     Uuid(Uuid),
@@ -30,6 +32,15 @@ impl<'a> IndexedId<&'a str> {
         }
     }
 
+    /// The UUID that `text` begins with, in the form that is kept as such, and what stands behind it.
+    pub(crate) fn at_start_of(text: &'a str) -> Option<(Self, &'a str)> {
+        let (id, rest) = text.split_at_checked(LENGTH)?;
+        match Self::of(id) {
+            Self::Uuid(uuid) => Some((Self::Uuid(uuid), rest)),
+            Self::Text(_) => None,
+        }
+    }
+
     pub(crate) fn into_owned(self) -> IndexedId {
         match self {
             Self::Uuid(uuid) => IndexedId::Uuid(uuid),
@@ -44,6 +55,21 @@ impl<T: Borrow<str>> IndexedId<T> {
             Self::Uuid(uuid) => IndexedId::Uuid(*uuid),
             Self::Text(text) => IndexedId::Text(text.borrow()),
         }
+    }
+}
+
+impl<T: Hash> Hash for IndexedId<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Uuid(uuid) => state.write_u128(uuid.as_u128()),
+            Self::Text(text) => text.hash(state),
+        }
+    }
+}
+
+impl Equivalent<IndexedId> for IndexedId<&str> {
+    fn equivalent(&self, key: &IndexedId) -> bool {
+        *self == key.borrowed()
     }
 }
 

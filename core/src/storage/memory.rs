@@ -13,7 +13,7 @@ use crate::model::write::{CommitResult, Write};
 use crate::repository::OpenMode;
 use crate::storage::copy::indexed::{Indexed, Item, What};
 use crate::storage::copy::{Ordered, PAGE, Planner, Record, Sink};
-use crate::storage::index::EntryIndex;
+use crate::storage::index::{EntryIndex, NewRow};
 use crate::storage::query::{BranchScan, EntryScan, ListRead, UsageScan};
 use crate::storage::tables::{KnownIn, Tables};
 use crate::storage::{Reads, Storage, closed, commit};
@@ -101,15 +101,7 @@ impl MemoryState {
     fn apply(&mut self, write: &Write, seq: u64, timestamp: i64) -> Result<()> {
         match write {
             Write::Entry(entry) => {
-                let place = EntryStructure {
-                    id: entry.id.clone(),
-                    parent_id: entry.parent_id.clone(),
-                    seq,
-                    timestamp: entry.made_at.unwrap_or(timestamp),
-                    entry_type: entry.entry_type,
-                    custom_type: entry.custom_type.clone(),
-                };
-                self.entries.push(place, entry.payload.clone())?;
+                self.entries.push(&NewRow::of(entry, seq, timestamp), entry.payload.clone())?;
             }
             Write::Usage(row) => {
                 self.tables.append_usage(UsageRow::stored(row.id.clone(), seq, row.payload.clone()));

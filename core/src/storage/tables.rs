@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::model::json::Json;
 use crate::model::usage::UsageRow;
 use crate::model::value::{Address, ListElement, StoredValue};
+use crate::storage::indexed_id::IndexedId;
 use crate::storage::query::{ListRead, Order, UsageScan};
 
 /// Everything of a session but its entries. `V` is how the backend keeps a payload.
@@ -17,7 +18,7 @@ pub(crate) struct Tables<V = Json> {
     values: BTreeMap<Address, (V, u64)>,
     lists: BTreeMap<Address, Vec<(u64, V)>>,
     usage: Vec<UsagePlace<V>>,
-    usage_ids: HashSet<Box<str>>,
+    usage_ids: HashSet<IndexedId>,
 }
 
 /// A row of the ledger: its id and `seq`, and its payload as the backend keeps it.
@@ -55,12 +56,12 @@ impl<V: Clone> Tables<V> {
     }
 
     pub(crate) fn add_usage(&mut self, row: UsagePlace<V>) {
-        self.usage_ids.insert(row.id.clone());
+        self.usage_ids.insert(IndexedId::of(&row.id).into_owned());
         self.usage.push(row);
     }
 
-    pub(crate) fn has_usage(&self, id: &str) -> bool {
-        self.usage_ids.contains(id)
+    pub(crate) fn has_usage(&self, id: IndexedId<&str>) -> bool {
+        self.usage_ids.contains(&id)
     }
 
     /// The value at `address` and its `seq`.
@@ -198,6 +199,6 @@ impl<P, V: Clone> crate::storage::commit::Known for KnownIn<'_, P, V> {
     }
 
     fn has_usage(&self, id: &str) -> Result<bool> {
-        Ok(self.tables.has_usage(id))
+        Ok(self.tables.has_usage(IndexedId::of(id)))
     }
 }

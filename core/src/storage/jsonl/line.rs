@@ -1,17 +1,21 @@
 //! One commit as one line: how it is written, and how it is read back.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::entry::{EntryStructure, EntryType, NewEntry, Place, check_payload};
+use crate::model::entry::{EntryType, NewEntry, Place, check_payload};
 use crate::model::json::{
-    Json, MAX_DEPTH, Member, Members, count_of, end_of_text, number_of, push_quoted, scan_object, skip_white,
-    text_of,
+    Fault, Json, MAX_DEPTH, Member, Members, count_of, end_of_text, number_of, push_quoted, scan_object,
+    scan_value, skip_white, text_of,
 };
+use crate::model::scan::plain_end_in_words;
 use crate::model::usage::{NewUsage, Usage, push_inner, rest_object};
 use crate::model::value::Address;
 use crate::model::write::Write;
 use crate::storage::commit::{MAX_SEQ, payload_length};
+use crate::storage::index::NewRow;
+use crate::storage::indexed_id::IndexedId;
 
 /// A piece of a file: from where, how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +35,7 @@ impl Span {
 /// object, for values and elements the JSON text itself.
 #[derive(Debug)]
 pub(crate) enum Record {
-    Entry(EntryStructure),
+    Entry(NewRow),
     Usage { id: String, seq: u64, usage: Usage },
     SetValue { address: Address, seq: u64 },
     DeleteValue { address: Address, seq: u64 },
@@ -104,17 +108,10 @@ fn write_record(out: &mut String, write: &Write, seq: u64, timestamp: i64) -> Re
     // Writing to a String cannot fail.
     match write {
         Write::Entry(entry) => {
-            let timestamp = entry.made_at.unwrap_or(timestamp);
+            let row = NewRow::of(entry, seq, timestamp);
             push_entry(out, entry);
-            let _ = write!(out, ",\"seq\":{seq},\"timestamp\":{timestamp}}}");
-            Record::Entry(EntryStructure {
-                id: entry.id.clone(),
-                parent_id: entry.parent_id.clone(),
-                seq,
-                timestamp,
-                entry_type: entry.entry_type,
-                custom_type: entry.custom_type.clone(),
-            })
+            let _ = write!(out, ",\"seq\":{seq},\"timestamp\":{}}}", row.timestamp);
+            Record::Entry(row)
         }
         Write::Usage(row) => {
             out.push_str("{\"kind\":\"usage\",\"id\":");
@@ -179,15 +176,12 @@ fn push_address(out: &mut String, kind: &str, op: &str, seq: u64, address: &Addr
 pub(crate) fn read_line(line: &str, offset: u64) -> Result<Vec<(Record, Span)>, Damage> {
     let bytes = line.as_bytes();
     let start = skip_white(bytes, 0);
-    let fault = |fault: crate::model::json::Fault| {
-        damage(format!("it is not JSON: {} (byte {} of the line)", fault.reason, fault.offset))
-    };
     let mut records = Vec::new();
     let mut members: Vec<Member<'_>> = Vec::new();
     let end = match bytes.get(start) {
         Some(b'{') => {
-            let end = scan_object(line, start, MAX_DEPTH, &mut members).map_err(fault)?;
-            records.push(read_record(line, start, end, &members, offset)?);
+            let (record, end) = read_object(line, start, offset, &mut members)?;
+            records.push(record);
             end
         }
         Some(b'[') => {
@@ -200,9 +194,8 @@ pub(crate) fn read_line(line: &str, offset: u64) -> Result<Vec<(Record, Span)>, 
                     if bytes.get(pos) != Some(&b'{') {
                         return Err(damage("an element of it is no object"));
                     }
-                    members.clear();
-                    let end = scan_object(line, pos, MAX_DEPTH, &mut members).map_err(fault)?;
-                    records.push(read_record(line, pos, end, &members, offset)?);
+                    let (record, end) = read_object(line, pos, offset, &mut members)?;
+                    records.push(record);
                     pos = skip_white(bytes, end);
                     match bytes.get(pos) {
                         Some(b',') => pos += 1,
@@ -215,8 +208,39 @@ pub(crate) fn read_line(line: &str, offset: u64) -> Result<Vec<(Record, Span)>, 
         None => return Err(damage("it is empty")),
         Some(_) => return Err(damage("it is neither an object nor an array")),
     };
-    end_of_text(line, end).map_err(fault)?;
+    end_of_text(line, end).map_err(not_json)?;
     Ok(records)
+}
+
+fn not_json(fault: Fault) -> Damage {
+    damage(format!("it is not JSON: {} (byte {} of the line)", fault.reason, fault.offset))
+}
+
+/// Reads the record whose object starts at `start` of the line; with where it ends there. What `members` holds
+/// does not matter: it is kept for the next record.
+fn read_object<'a>(
+    line: &'a str,
+    start: usize,
+    offset: u64,
+    members: &mut Vec<Member<'a>>,
+) -> Result<((Record, Span), usize), Damage> {
+    let text = &line[start..];
+    if let Some((row, length)) = read_written_message(text) {
+        return Ok(((Record::Entry(row), span_of(offset, start, start + length)?), start + length));
+    }
+    if let Some((record, value)) = read_written_value(text) {
+        let (from, to) = (start + value.start, start + value.end);
+        return Ok(((record, span_of(offset, from, to)?), to + 1));
+    }
+    members.clear();
+    let end = scan_object(line, start, MAX_DEPTH, members).map_err(not_json)?;
+    Ok((read_record(line, start, end, members, offset)?, end))
+}
+
+/// The piece of the file that is a piece of the line that stands at `offset`.
+fn span_of(offset: u64, from: usize, to: usize) -> Result<Span, Damage> {
+    let length = u32::try_from(to - from).map_err(|_| damage("a record is over 4 GiB"))?;
+    Ok(Span { offset: offset + from as u64, length })
 }
 
 fn read_record(
@@ -232,11 +256,7 @@ fn read_record(
         .and_then(count_of)
         .filter(|seq| (1..=MAX_SEQ).contains(seq))
         .ok_or_else(|| damage("a record has no seq from 1 to 2^53-1"))?;
-    let span = |from: usize, to: usize| {
-        let length = u32::try_from(to - from).map_err(|_| damage("a record is over 4 GiB"))?;
-        Ok(Span { offset: offset + from as u64, length })
-    };
-    let whole = span(start, end)?;
+    let whole = span_of(offset, start, end)?;
     let kind = text("kind").ok_or_else(|| damage("a record has no kind"))?;
     match &*kind {
         "entry" => Ok((Record::Entry(read_entry(members, seq)?), whole)),
@@ -259,7 +279,7 @@ fn read_record(
                     // `json` is a piece of `line`: where it stands is the difference of their addresses.
                     let from = json.as_ptr() as usize - line.as_ptr() as usize;
                     let (from, to) = with_white(line.as_bytes(), from, from + json.len());
-                    let place = span(from, to)?;
+                    let place = span_of(offset, from, to)?;
                     let record = if kind == "value" {
                         Record::SetValue { address, seq }
                     } else {
@@ -287,7 +307,7 @@ fn is_outer(member: &Member<'_>) -> bool {
     ["kind", "seq", "timestamp"].iter().any(|name| member.is(name))
 }
 
-fn read_entry(members: &[Member<'_>], seq: u64) -> Result<EntryStructure, Damage> {
+fn read_entry(members: &[Member<'_>], seq: u64) -> Result<NewRow, Damage> {
     let get = |name: &str| members.iter().rev().find(|member| member.is(name)).map(|member| member.value);
     let timestamp = get("timestamp")
         .and_then(number_of)
@@ -296,14 +316,93 @@ fn read_entry(members: &[Member<'_>], seq: u64) -> Result<EntryStructure, Damage
     let (place, _) = Place::of(members).map_err(|error| damage(error.message()))?;
     check_payload(place.entry_type, members)
         .map_err(|what| damage(format!("a {} entry {what}", place.entry_type)))?;
-    Ok(EntryStructure {
-        id: place.id,
-        parent_id: place.parent_id,
+    Ok(NewRow {
+        id: IndexedId::of(&place.id).into_owned(),
+        parent_id: place.parent_id.as_deref().map(|id| IndexedId::of(id).into_owned()),
         seq,
         timestamp: timestamp as i64,
         entry_type: place.entry_type,
-        custom_type: place.custom_type,
+        custom_type: place.custom_type.map(Into::into),
     })
+}
+
+/// Reads the record of a message from the start of `text` if it is spelled as [`write_line`] spells it, ids
+/// being UUIDs; with its length. None says nothing of what else it is.
+///
+/// A session is nearly all such records: none of their fields is looked for, and few bytes are looked at twice.
+fn read_written_message(text: &str) -> Option<(NewRow, usize)> {
+    let rest = text.strip_prefix("{\"kind\":\"entry\",\"id\":\"")?;
+    let (id, rest) = IndexedId::at_start_of(rest)?;
+    let rest = rest.strip_prefix("\",\"parentId\":")?;
+    let (parent_id, rest) = match rest.strip_prefix('"') {
+        Some(rest) => {
+            let (id, rest) = IndexedId::at_start_of(rest)?;
+            (Some(id), rest.strip_prefix('"')?)
+        }
+        None => (None, rest.strip_prefix("null")?),
+    };
+    let message = rest.strip_prefix(",\"type\":\"message\",\"message\":")?;
+    if !message.starts_with('{') {
+        return None;
+    }
+    let rest = &message[scan_value(message, 0, MAX_DEPTH).ok()?..];
+    let rest = rest.strip_prefix(",\"terminate\":true").unwrap_or(rest);
+    let (seq, rest) = written_count(rest.strip_prefix(",\"seq\":")?)?;
+    let (timestamp, rest) = written_count(rest.strip_prefix(",\"timestamp\":")?)?;
+    let rest = rest.strip_prefix('}')?;
+    let row = NewRow {
+        id: id.into_owned(),
+        parent_id: parent_id.map(IndexedId::into_owned),
+        seq,
+        timestamp: i64::try_from(timestamp).ok()?,
+        entry_type: EntryType::Message,
+        custom_type: None,
+    };
+    Some((row, text.len() - rest.len()))
+}
+
+/// The same for a record that sets a value or appends to a list, with where the JSON of that stands; the
+/// record ends one byte behind it.
+fn read_written_value(text: &str) -> Option<(Record, Range<usize>)> {
+    let (rest, is_value) = match text.strip_prefix("{\"kind\":\"value\",\"op\":\"set\",\"seq\":") {
+        Some(rest) => (rest, true),
+        None => (text.strip_prefix("{\"kind\":\"list\",\"op\":\"append\",\"seq\":")?, false),
+    };
+    let (seq, rest) = written_count(rest)?;
+    let (namespace, rest) = written_text(rest.strip_prefix(",\"namespace\":\"")?)?;
+    let (key, rest) = written_text(rest.strip_prefix(",\"key\":\"")?)?;
+    let json = rest.strip_prefix(",\"value\":")?;
+    let length = scan_value(json, 0, MAX_DEPTH).ok()?;
+    // White space around it would be the value's.
+    if json.starts_with([' ', '\t', '\n', '\r']) || !json[length..].starts_with('}') {
+        return None;
+    }
+    let address = Address::new(namespace, key).ok()?;
+    let record =
+        if is_value { Record::SetValue { address, seq } } else { Record::AppendList { address, seq } };
+    let start = text.len() - json.len();
+    Some((record, start..start + length))
+}
+
+/// The text up to a quote if there is no escape in it, and what stands behind the quote.
+fn written_text(text: &str) -> Option<(&str, &str)> {
+    let end = plain_end_in_words(text.as_bytes(), 0);
+    Some((&text[..end], text[end..].strip_prefix('"')?))
+}
+
+/// The number from 1 to 2^53-1 that `text` begins with, and what stands behind it.
+fn written_count(text: &str) -> Option<(u64, &str)> {
+    let mut count = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'0'..=b'9' if count <= MAX_SEQ => count = 10 * count + u64::from(byte - b'0'),
+            _ if (1..=MAX_SEQ).contains(&count) && !text.starts_with('0') => {
+                return Some((count, &text[at..]));
+            }
+            _ => break,
+        }
+    }
+    None
 }
 
 /// The payload of an entry from its record's text.
@@ -319,4 +418,131 @@ pub(crate) fn payload_of_entry(record: &str, entry_type: EntryType) -> Option<Js
 /// The payload of a usage row from its record's text.
 pub(crate) fn payload_of_usage(record: &str) -> Option<Json> {
     Some(Json::trusted(rest_object(&Members::of(record)?.0, &["kind", "id", "seq"])))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a line says, without the byte that was added at `added`; or that it is refused.
+    fn read(line: &str, added: usize) -> Result<String, String> {
+        let records = read_line(line, 0).map_err(|damage| damage.reason)?;
+        let without = |offset: u64| offset - u64::from(offset as usize > added);
+        let texts = records
+            .iter()
+            .map(|(record, span)| format!("{record:?} {:?}", without(span.offset)..without(span.end())));
+        Ok(texts.collect::<Vec<_>>().join("\n"))
+    }
+
+    /// Asserts that a record spelled as the library does means what it means to the reader of any spelling,
+    /// which a space behind its first bracket makes of it.
+    fn assert_spelling_does_not_matter(record: &str) {
+        let spaced = record.replacen('{', "{ ", 1);
+        let added = record.find('{').map_or(usize::MAX, |at| at + 1);
+        match (read(record, usize::MAX), read(&spaced, added)) {
+            (Ok(quick), Ok(thorough)) => assert_eq!(quick, thorough, "{record}"),
+            (Err(_), Err(_)) => {}
+            (quick, thorough) => panic!("{record}: {quick:?}, {thorough:?}"),
+        }
+    }
+
+    const ID: &str = "01a23299-cc3e-7d42-b855-3780e64a35f2";
+
+    fn written() -> Vec<String> {
+        let parent = ID.replace('2', "3");
+        let message = r#"{"role":"user","content":[{"type":"text","text":"a\n\u00e9 é"}],"n":-1.5e3}"#;
+        vec![
+            format!(
+                r#"{{"kind":"entry","id":"{ID}","parentId":null,"type":"message","message":{message},"seq":2,"timestamp":1796145269823}}"#
+            ),
+            format!(
+                r#"{{"kind":"entry","id":"{ID}","parentId":"{parent}","type":"message","message":{message},"terminate":true,"seq":9007199254740991,"timestamp":1}}"#
+            ),
+            format!(
+                r#"{{"kind":"value","op":"set","seq":3,"namespace":"pi.branch.tip","key":"main","value":"{ID}"}}"#
+            ),
+            r#"{"kind":"list","op":"append","seq":10,"namespace":"a b","key":"é","value":[1, {"a":2}]}"#
+                .to_owned(),
+        ]
+    }
+
+    #[test]
+    fn records_as_the_library_spells_them_are_known_at_once() {
+        for record in written() {
+            let length = read_written_message(&record)
+                .map(|(_, length)| length)
+                .or_else(|| read_written_value(&record).map(|(_, value)| value.end + 1));
+            assert_eq!(length, Some(record.len()), "{record}");
+            assert_spelling_does_not_matter(&record);
+        }
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_record_it_means_the_same_however_it_is_read() {
+        let pieces = prop::sample::select(vec![
+            "",
+            " ",
+            "\"",
+            "\\",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            ":",
+            "0",
+            "1",
+            "9",
+            "-",
+            ".",
+            "e",
+            "a",
+            "A",
+            "null",
+            "true",
+            "é",
+            "\u{1}",
+            "\\u0061",
+            "\\ud800",
+            "\t",
+            "01",
+            "9007199254740992",
+            "\"seq\":7,",
+            "\"id\":\"x\",",
+            "\"kind\":\"list\",",
+            "\"message\":{},",
+        ]);
+        let change = (any::<prop::sample::Index>(), 0..3usize, pieces);
+        let changes = prop::collection::vec(change, 1..3);
+        let records = prop::sample::select(written());
+        proptest!(ProptestConfig::with_cases(4096), |(record in records, changes in changes)| {
+            let mut record: Vec<char> = record.chars().collect();
+            for (at, removed, piece) in changes {
+                let at = at.index(record.len());
+                record.splice(at..(at + removed).min(record.len()), piece.chars());
+            }
+            assert_spelling_does_not_matter(&String::from_iter(record));
+        });
+    }
+
+    #[test]
+    fn what_a_commit_writes_is_read_as_it_was_written() {
+        let payload = |text: &str| Json::parse(text).unwrap();
+        let address = |key: &str| Address::new("a", key).unwrap();
+        let writes = [
+            Write::Entry(NewEntry::message(ID, None, &payload(r#"{"role":"user"}"#))),
+            Write::Entry(NewEntry::message("short", Some(ID), &payload(r#"{"a":"}"}"#)).terminate()),
+            Write::Entry(NewEntry::custom("own", Some("short"), "x", None)),
+            Write::SetValue(address("b\""), payload(" 1 ")),
+            Write::AppendList(address("c"), payload("{}")),
+            Write::DeleteValue(address("b")),
+            Write::DeleteList(address("c")),
+        ];
+        let mut line = String::new();
+        let written = write_line(&mut line, &writes, 5, 1_700_000_000_000, 100).unwrap();
+        let read = read_line(line.trim_end(), 100).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{written:?}"));
+    }
 }

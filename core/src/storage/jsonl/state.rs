@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 
-use hashbrown::HashMap;
+use hashbrown::HashSet;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::file_lines::FileLines;
@@ -152,9 +152,13 @@ impl State {
         let line = simdutf8::compat::from_utf8(bytes)
             .map_err(|error| format!("it is not UTF-8 (byte {} of the line)", error.valid_up_to()))?;
         let records = read_line(line, offset).map_err(|damage| damage.reason)?;
-        self.check(&records)?;
+        let before = self.entries.len();
+        if let Err(reason) = self.add_entries(&records) {
+            self.entries.truncate(before);
+            return Err(reason);
+        }
         for (record, span) in records {
-            self.apply(record, span).map_err(|error| error.message().to_owned())?;
+            self.note(record, span);
         }
         Ok(())
     }
@@ -170,36 +174,33 @@ impl State {
         }
     }
 
-    fn check(&self, records: &[(Record, Span)]) -> Result<(), String> {
+    /// Checks the records of a line and adds its entries to the index.
+    fn add_entries(&mut self, records: &[(Record, Span)]) -> Result<(), String> {
         let mut last = self.highest;
-        // The ids of the line, and whether each is an entry's.
-        let mut ids: HashMap<&str, bool> = HashMap::new();
-        for (record, _) in records {
+        // The ids of the line's usage rows.
+        let mut usage_ids: HashSet<IndexedId<&str>> = HashSet::new();
+        for (record, span) in records {
             let seq = record.seq();
             if seq <= last {
                 return Err(format!("the seq {seq} does not come after {last}"));
             }
             last = seq;
             let id = match record {
-                Record::Entry(entry) => {
-                    if let Some(parent) = &entry.parent_id
-                        && self.entries.position(parent).is_none()
-                        && ids.get(parent.as_str()) != Some(&true)
-                    {
-                        return Err(format!("the parent '{parent}' of entry '{}' does not exist", entry.id));
-                    }
-                    &entry.id
-                }
-                Record::Usage { id, .. } => id,
+                Record::Entry(entry) => entry.id.borrowed(),
+                Record::Usage { id, .. } => IndexedId::of(id),
                 _ => continue,
             };
-            check_id(id).map_err(|error| error.message().to_owned())?;
-            if self.entries.position(id).is_some() || self.tables.has_usage(id) {
-                return Err(used_before(id));
+            if let IndexedId::Text(id) = id {
+                check_id(id).map_err(|error| error.message().to_owned())?;
             }
-            let is_entry = matches!(record, Record::Entry(_));
-            if ids.insert(id, is_entry).is_some() {
-                return Err(used_before(id));
+            if self.entries.place_of(id).is_some() || self.tables.has_usage(id) || usage_ids.contains(&id) {
+                return Err(format!("the id '{id}' was used before"));
+            }
+            match record {
+                Record::Entry(entry) => {
+                    self.entries.push(entry, *span).map_err(|error| error.message().to_owned())?;
+                }
+                _ => drop(usage_ids.insert(id)),
             }
         }
         Ok(())
@@ -215,12 +216,20 @@ impl State {
 
     /// Applies a record that was checked.
     pub(crate) fn apply(&mut self, record: Record, span: Span) -> Result<()> {
+        if let Record::Entry(entry) = &record {
+            self.entries.push(entry, span)?;
+        }
+        self.note(record, span);
+        Ok(())
+    }
+
+    /// The same for a record whose entry is in the index.
+    fn note(&mut self, record: Record, span: Span) {
         self.highest = record.seq();
         self.next_seq = self.next_seq.max(self.highest + 1);
         match record {
             Record::Entry(entry) => {
                 self.stats.message_count += u64::from(entry.entry_type == EntryType::Message);
-                self.entries.push(entry, span)?;
             }
             Record::Usage { id, seq, usage } => {
                 self.stats.usage.add(&usage);
@@ -231,12 +240,7 @@ impl State {
             Record::AppendList { address, seq } => self.tables.append_list(&address, span, seq),
             Record::DeleteList { address, .. } => self.tables.delete_list(&address),
         }
-        Ok(())
     }
-}
-
-fn used_before(id: &str) -> String {
-    format!("the id '{id}' was used before")
 }
 
 /// The lines from `offset` on of a file of about `size` bytes.

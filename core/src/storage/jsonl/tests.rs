@@ -186,6 +186,53 @@ fn a_damaged_line_is_passed_over_by_salvage_and_named() {
 }
 
 #[test]
+fn nothing_is_taken_of_a_line_whose_last_record_is_wrong() {
+    let entry = |id: &str, parent: &str, seq: u64| {
+        format!(
+            r#"{{"kind":"entry","id":"{id}","parentId":{parent},"type":"message","message":{{}},"seq":{seq},"timestamp":1}}"#
+        )
+    };
+    let (first, second, third) = (
+        "01a23299-cc3e-7d42-b855-3780e64a35f2",
+        "01a23299-cc3e-7d42-b855-3780e64a35f3",
+        "01a23299-cc3e-7d42-b855-3780e64a35f4",
+    );
+    let good = [entry(first, "null", 1), entry(second, &format!("\"{first}\""), 2)];
+    let usage = |id: &str, seq: u64| {
+        format!(
+            r#"{{"kind":"usage","id":"{id}","usage":{{"input":1,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":1,"cost":{{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}}}},"seq":{seq}}}"#
+        )
+    };
+    let ctx = Context::background();
+    for (wrong, reason) in [
+        (entry(first, "null", 3), "was used before"),
+        (entry(third, "\"none\"", 3), "does not exist"),
+        (entry(third, &format!("\"{third}\""), 3), "does not exist"),
+        (entry("", "null", 3), "must not be empty"),
+        (entry(third, "null", 2), "does not come after 2"),
+        (usage(first, 3), "was used before"),
+        (format!("{},{}", usage("u", 3), entry("u", "null", 4)), "was used before"),
+        (format!("{},{}", usage(third, 3), usage(third, 4)), "was used before"),
+        (format!("{},{}", usage(third, 3), entry("e", &format!("\"{third}\""), 4)), "does not exist"),
+    ] {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = session(temporary.path());
+        let header = fs::read_to_string(&path).unwrap();
+        let damaged = format!("[{},{wrong}]", good.join(","));
+        // The line behind it uses the ids and numbers again.
+        fs::write(&path, format!("{header}{damaged}\n[{}]\n", good.join(","))).unwrap();
+        let salvaged =
+            JsonlStorage::open(&path, JsonlOptions { salvage: true, ..options(OpenMode::ReadOnly) }).unwrap();
+        assert_eq!(salvaged.gaps().len(), 1, "{:?}", salvaged.gaps());
+        assert!(salvaged.gaps()[0].reason.contains(reason), "{}: {reason}", salvaged.gaps()[0].reason);
+        let found = salvaged.scan_entries(&EntryScan::default(), &ctx).unwrap();
+        let ids: Vec<&str> = found.iter().map(|entry| entry.id.as_str()).collect();
+        assert_eq!(ids, [first, second], "{wrong}");
+        assert_eq!(salvaged.stats(&ctx).unwrap(), Stats { message_count: 2, ..Stats::default() });
+    }
+}
+
+#[test]
 fn closing_waits_for_a_read_as_long_as_it_may_and_can_be_done_again() {
     let ctx = Context::background();
     let folder = tempfile::tempdir().unwrap();

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use legacy_support::shared;
 use pisession::{
     Address, BranchScan, Context, Entry, EntryQuery, EntryType, ErrorKind, Export, ExportOptions,
-    ExportScope, ImportOptions, Json, LegacyPolicy, Loss, LossKind, NewEntry, OpenOptions, Order, Repository,
-    Session, SessionReader, Write, addresses, import_file, open_file, open_repository,
+    ExportScope, ForkOptions, ForkScope, ImportOptions, Json, LegacyPolicy, Loss, LossKind, NewEntry,
+    OpenOptions, Order, Repository, Session, SessionReader, Write, addresses, import_file, open_file,
+    open_repository,
 };
 use proptest::prelude::*;
 use support::{URIS, background, json, on_every_session, user};
@@ -439,6 +440,63 @@ fn what_comes_after_an_import_stands_behind_the_files_lines() {
         move_main(&session, None);
         comes_back(&session, &files);
         session.close(&ctx).unwrap();
+    }
+}
+
+#[test]
+fn a_fork_of_the_tree_comes_out_like_what_it_is_a_fork_of() {
+    let ctx = background();
+    for uri in URIS {
+        let place = tempfile::tempdir().unwrap();
+        let uri = uri.replace("{folder}", place.path().to_str().unwrap());
+        let repository = open_repository(&uri, Default::default()).unwrap();
+        let files = Files::new();
+        let session = files.import(old_file(), &repository);
+        let tree_of = ForkOptions { scope: ForkScope::Tree, ..ForkOptions::default() };
+        let fork = repository.fork(&session, &tree_of, &ctx).unwrap().session;
+        assert_eq!(tree(&fork), old_file(), "{uri}");
+        assert_eq!(exported(&fork, ExportScope::Tree).1.losses, [], "{uri}");
+        let main = fork.branch("main", &ctx).unwrap().unwrap();
+        main.append_message(&user("new"), &ctx).unwrap();
+        assert_eq!(comes_back(&fork, &files).strip_prefix(&old_file()).unwrap().lines().count(), 1, "{uri}");
+        // A path has no lines of the old file, and says so in no way that is an error.
+        let path = repository.fork(&session, &ForkOptions::default(), &ctx).unwrap().session;
+        assert!(comes_back(&path, &files).starts_with(r#"{"type":"session","version":3,"#), "{uri}");
+        for session in [session, fork, path] {
+            session.close(&ctx).unwrap();
+        }
+    }
+}
+
+#[test]
+fn lines_that_are_no_longer_those_of_the_old_file_are_not_given_as_such() {
+    let ctx = background();
+    let list = Address::new("pisession.legacy", "").unwrap();
+    let changes: [(&str, fn(&mut Vec<String>)); 6] = [
+        ("another text", |list| list[1] = list[1].replace("\\\"m\\\"", "\\\"n\\\"")),
+        ("a line left out", |list| drop(list.remove(1))),
+        ("a line further down", |list| list[1] = list[1].replace("\"line\":2", "\"line\":2000")),
+        ("no base64", |list| list[1] = r#"{"line":2,"bytes":"?"}"#.to_owned()),
+        ("no text", |list| list[1] = r#"{"line":2}"#.to_owned()),
+        ("no header", |list| list[0] = r#"{"line":1,"text":"no header"}"#.to_owned()),
+    ];
+    for (what, change) in changes {
+        let files = Files::new();
+        let session = files.import(old_file(), &memory());
+        let elements = session.read_list(&list, &Default::default(), &ctx).unwrap();
+        let mut texts: Vec<String> = elements.iter().map(|element| element.value.to_string()).collect();
+        let before = texts.clone();
+        change(&mut texts);
+        assert_ne!(texts, before, "{what}");
+        let mut writes = vec![Write::DeleteList(list.clone())];
+        writes.extend(texts.iter().map(|text| Write::AppendList(list.clone(), json(text))));
+        write(&session, &writes);
+        let (text, export) = exported(&session, ExportScope::Tree);
+        // Anew, from the entries, under their old ids.
+        assert!(text.starts_with(r#"{"type":"session","version":3,"id":"#), "{what}");
+        assert!(!text.contains("extra") && text.contains(r#""id":"b","parentId":"a""#), "{what}: {text}");
+        assert_eq!(losses(&export, LossKind::OldLine)[0].count, texts.len() as u64 - 2, "{what}");
+        assert_eq!(content(&files.import(&text, &memory())), content(&session), "{what}");
     }
 }
 

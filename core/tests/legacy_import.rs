@@ -119,6 +119,40 @@ fn an_older_state_of_an_imported_file_adds_nothing_and_a_newer_or_other_one_is_r
 }
 
 #[test]
+fn a_state_of_an_imported_file_that_breaks_off_anywhere_adds_nothing() {
+    let model = r#"{"type":"model_change","id":"a1","parentId":"b1","timestamp":"2026-03-01T10:00:02.000Z","provider":"p","modelId":"m"}"#;
+    let (b1, b2, b3) = (message("b1", None, 1), message("b2", Some("a1"), 3), message("b3", Some("b2"), 4));
+    let later = message("b2", Some("b3"), 2);
+    let cases = [
+        ("line feeds", [HEADER, &b1, model, &b2, ""].join("\n")),
+        ("carriage returns and a byte-order mark", format!("\u{feff}{HEADER}\r\n\r\n{b1}\r\n{model}\r\n")),
+        ("glued", format!("{HEADER}\n{b1}{model}{b2}\n{b3}\n")),
+        ("a broken line", format!("{HEADER}\n{b1}\n{{broken\n{b3}\n")),
+        ("parents that come later", format!("{HEADER}\n{later}\n{b3}\n")),
+    ];
+    for (name, text) in cases {
+        let repository = memory();
+        assert!(import_file(&Old::new(&text).path, &repository, &salvage(), &ctx()).unwrap().added);
+        let first = text.find('\n').unwrap();
+        for cut in (first..=text.len()).rev().step_by(4) {
+            // No salvage: nothing is written from it.
+            let older = Old::new(&text[..cut]);
+            let again = import_file(&older.path, &repository, &ImportOptions::default(), &ctx());
+            let again = again.unwrap_or_else(|error| panic!("{name}, {cut} bytes: {error}"));
+            assert_eq!((again.session_id(), again.added), ("old", false), "{name}, {cut} bytes");
+        }
+        // The same up to a place, and then something else.
+        for cut in (first + 1..text.len()).step_by(29) {
+            let other = Old::new([&text.as_bytes()[..cut], b"\x01"].concat());
+            let error = import_file(&other.path, &repository, &salvage(), &ctx()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SessionExists, "{name}, {cut} bytes and another one");
+            let error = import_file(&other.path, &repository, &ImportOptions::default(), &ctx()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}, {cut} bytes and another one");
+        }
+    }
+}
+
+#[test]
 fn a_session_that_no_import_made_is_left_alone() {
     let old = Old::of(&[&message("b1", None, 1)]);
     let create = |cwd: &str| CreateOptions {
@@ -234,6 +268,34 @@ fn the_list_keeps_what_entries_cannot_print_again() {
         serde_json::json!({"source": {"bytes": text.len(), "sha256": sha256(&text)}}),
     ];
     assert_eq!(elements, expected);
+}
+
+#[test]
+fn the_source_record_names_the_file_and_what_an_export_gives_of_it() {
+    let lines = [HEADER, &message("b1", None, 1), &message("b2", Some("b1"), 2)];
+    let plain = lines.join("\n") + "\n";
+    for text in [
+        plain.clone(),
+        lines.join("\n"),
+        lines.join("\r\n") + "\r\n",
+        format!("\u{feff}{plain}"),
+        format!("{}\n{}\r\n{}", lines[0], lines[1], lines[2]),
+    ] {
+        let repository = memory();
+        import_file(&Old::new(&text).path, &repository, &ImportOptions::default(), &ctx()).unwrap();
+        let session = repository.open("old", &ctx()).unwrap();
+        let list = Address::new("pisession.legacy", "").unwrap();
+        let elements = session.read_list(&list, &ListRead::default(), &ctx()).unwrap();
+        let mut source = serde_json::json!({"bytes": text.len(), "sha256": sha256(&text)});
+        if text != plain {
+            source["linesSha256"] = sha256(&plain).into();
+        }
+        let last: serde_json::Value = elements.last().unwrap().value.read().unwrap();
+        assert_eq!(last["source"], source, "{text:?}");
+        let mut exported = Vec::new();
+        session.export(&mut exported, &Default::default(), &ctx()).unwrap();
+        assert_eq!(String::from_utf8(exported).unwrap(), plain, "{text:?}");
+    }
 }
 
 #[test]

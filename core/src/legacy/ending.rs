@@ -1,7 +1,7 @@
 //! What the lines at the end of an exported file say: configuration, name and labels, as far as the lines
 //! before do not say them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::context::Context;
@@ -147,9 +147,9 @@ impl Ending {
             (Some(wanted), Some(said)) if is_same_text(wanted, said) => {}
             _ => lines.push(self.name_again()),
         }
-        let mut wanted: HashMap<&str, ()> = HashMap::new();
+        let mut wanted: HashSet<&str> = HashSet::new();
         for (id, text) in &self.labels {
-            wanted.insert(id, ());
+            wanted.insert(id);
             if state.labels.get(id).is_some_and(|said| is_same_text(text, said)) {
                 continue;
             }
@@ -160,7 +160,7 @@ impl Ending {
             }
         }
         let mut cleared: Vec<&String> =
-            state.labels.keys().filter(|id| !wanted.contains_key(id.as_str())).collect();
+            state.labels.keys().filter(|id| !wanted.contains(id.as_str())).collect();
         cleared.sort_unstable();
         lines.extend(cleared.into_iter().map(|id| EndLine::of("label", Some(id), String::new())));
         let has_stale_configuration = self.configuration.is_none() && state.configuration.is_some();

@@ -14,10 +14,11 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::report::Warning;
+use crate::legacy::restore::{OldIds, Restored};
 use crate::legacy::same::{Comparison, SourceRecord};
 use crate::legacy::scan::Progress;
-use crate::legacy::writes::{Part, Source};
-use crate::legacy::{Legacy, read_whole};
+use crate::legacy::writes::{Place, Source};
+use crate::legacy::{Legacy, OldFile, read_whole};
 use crate::model::write::Write;
 use crate::repository::{CreateOptions, Repository};
 use crate::session::Session;
@@ -113,11 +114,23 @@ pub fn import_file(
         }
     };
     let file = read_whole(path.as_ref(), options.strict, &report, ctx)?;
-    file.check_may_be_written(options.salvage)?;
     let report = |done: u64| report(file.storage.size() + done);
     let source = Source::new(&file);
+    let id = options.id.clone().unwrap_or_else(|| file.metadata.id.clone());
+    if let Err(refused) = file.check_may_be_written(options.salvage) {
+        // A state of the file that a program was still writing: nothing is to be written from it.
+        return match repository.open_read_only(&*id, ctx) {
+            Ok(session)
+                if refused.kind() == ErrorKind::Corrupt
+                    && holds(&session, &source, &report, ctx)? == Some(true) =>
+            {
+                done(session, false, file)
+            }
+            _ => Err(refused),
+        };
+    }
     let create = CreateOptions {
-        id: Some(options.id.clone().unwrap_or_else(|| file.metadata.id.clone())),
+        id: Some(id.clone()),
         parent_session_id: file.metadata.parent_session_id.clone(),
         cwd: file.metadata.cwd.clone(),
         created_at: Some(file.metadata.created_at),
@@ -129,11 +142,14 @@ pub fn import_file(
             Err(error) => return Err(give_up(error, &session, &|ctx| repository.delete(session.id(), ctx))),
         },
         Err(error) if error.kind() == ErrorKind::SessionExists => {
-            let id = create.id.clone().unwrap_or_default();
             add_to(&id, &create, &source, repository, &report, ctx)?
         }
         Err(error) => return Err(error),
     };
+    done(session, added, file)
+}
+
+fn done(session: Session, added: bool, file: OldFile) -> Result<Import> {
     session.close(&Context::background())?;
     Ok(Import {
         session: session.metadata().clone(),
@@ -155,7 +171,9 @@ fn add_to(
     let other = || {
         Error::new(
             ErrorKind::SessionExists,
-            format!("a session '{id}' exists already, and it is not from this file"),
+            format!(
+                "a session '{id}' exists already, and it is not from this file, or not from this state of it"
+            ),
         )
         .with_id(id)
         .with_path(&source.storage.path)
@@ -169,14 +187,11 @@ fn add_to(
              under another id",
         ));
     }
-    if let Some(record) = SourceRecord::of(&session, ctx)? {
-        let own = source.record();
-        if record == own || (record.bytes > own.bytes && holds_prefix(&session, source, progress, ctx)?) {
-            return Ok((session, false));
-        }
-        return Err(other());
+    match holds(&session, source, progress, ctx)? {
+        Some(true) => return Ok((session, false)),
+        Some(false) => return Err(other()),
+        None => session.close(ctx)?,
     }
-    session.close(ctx)?;
     let found = session.metadata();
     if Some(found.created_at) != create.created_at
         || found.cwd != create.cwd
@@ -194,25 +209,31 @@ fn add_to(
     Ok((session, true))
 }
 
-/// Whether a session that came from a longer file came from one that starts with this.
-fn holds_prefix(
+/// Whether the session came from this file, or from one that starts with it; none if it says nothing of a file.
+fn holds(
     session: &Session,
     source: &Source<'_>,
     progress: Progress<'_>,
     ctx: &Context,
-) -> Result<bool> {
-    let mut comparison = Comparison::new(session, ctx);
-    let (mut seq, mut same) = (0, true);
-    source.each(progress, ctx, &mut |write, part| {
-        seq += 1;
-        same = comparison.holds_of_prefix(&write, part, seq)?;
-        Ok(if same && !matches!(part, Part::Rest(_)) {
-            ControlFlow::Continue(())
-        } else {
-            ControlFlow::Break(())
-        })
-    })?;
-    Ok(same)
+) -> Result<Option<bool>> {
+    let Some(record) = SourceRecord::of(session, ctx)? else { return Ok(None) };
+    let own = source.record();
+    let size = source.storage.size();
+    let is_same = record == own || (record.bytes > own.bytes && begins_with(session, source, ctx)?);
+    progress(2 * size);
+    Ok(Some(is_same))
+}
+
+/// Whether the file that the session came from begins with the lines of this one.
+fn begins_with(session: &Session, source: &Source<'_>, ctx: &Context) -> Result<bool> {
+    let old = OldIds::of(session, ctx)?;
+    let restored = Restored::of(session, &old, &std::env::temp_dir(), ctx)?;
+    let begins = match &restored {
+        Some(restored) => restored.begins_with(&source.storage.file, source.storage.size(), ctx)?,
+        None => false,
+    };
+    source.storage.check_unchanged()?;
+    Ok(begins)
 }
 
 /// Whether all that a session holds are the first `there` writes of this file.
@@ -241,15 +262,13 @@ pub(super) fn write(
     let mut pending = Vec::new();
     let (mut bytes, mut seq) = (0, 0);
     let commit = |writes: &[Write]| session.mutate(|mutator, ctx| mutator.commit(writes, ctx), ctx).map(drop);
-    source.each(progress, ctx, &mut |write, part| {
+    source.each(progress, ctx, &mut |write, place| {
         seq += 1;
         if seq <= there {
             return Ok(ControlFlow::Continue(()));
         }
-        // Name, labels, tip, configuration, state and usage appear together.
-        let may_split = part != Part::Value;
         let is_full = bytes >= COMMIT_BYTES || pending.len() >= COMMIT_WRITES;
-        if may_split && is_full {
+        if place == Place::Anywhere && is_full {
             commit(&pending)?;
             pending.clear();
             bytes = 0;

@@ -48,16 +48,38 @@ pub(super) struct Lines {
     lines: FileLines<Take<File>>,
     number: u64,
     offset: u64,
-    hash: Option<Sha256>,
+    hash: Option<Hash>,
+}
+
+/// SHA-256 of the bytes of a file, and of its lines.
+struct Hash {
+    bytes: Sha256,
+    /// From where on the two differ.
+    lines: Option<Sha256>,
+}
+
+/// What tells that a file, or the lines of a file, are those that were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Digests {
+    /// Of its bytes.
+    pub(super) bytes: [u8; 32],
+    /// Of its lines, each with a line feed and without a carriage return or byte-order mark: as an export
+    /// gives them.
+    pub(super) lines: [u8; 32],
 }
 
 impl Lines {
-    /// From the start of `file`, `size` bytes; with `hash`, their SHA-256 is computed on the way.
+    /// From the start of `file`, `size` bytes; with `hash`, their digests are computed on the way.
     pub(super) fn of(file: &File, size: u64, hash: bool) -> io::Result<Self> {
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
         let lines = FileLines::of(file.take(size), size);
-        Ok(Self { lines, number: 0, offset: 0, hash: hash.then(Sha256::new) })
+        Ok(Self {
+            lines,
+            number: 0,
+            offset: 0,
+            hash: hash.then(|| Hash { bytes: Sha256::new(), lines: None }),
+        })
     }
 
     /// The first bytes of what is still to be read.
@@ -75,9 +97,7 @@ impl Lines {
         if bytes.is_empty() {
             return Ok(None);
         }
-        if let Some(hash) = &mut self.hash {
-            hash.update(bytes);
-        }
+        let whole = bytes;
         let offset = self.offset;
         self.number += 1;
         self.offset += bytes.len() as u64;
@@ -91,12 +111,31 @@ impl Lines {
             bytes = rest;
             text_offset += BYTE_ORDER_MARK.len() as u64;
         }
+        if let Some(hash) = &mut self.hash {
+            hash.take(whole, bytes);
+        }
         Ok(Some(Line { number: self.number, offset, text_offset, bytes, terminated }))
     }
 
-    /// The SHA-256 of all that was read.
-    pub(super) fn finish(self) -> Option<[u8; 32]> {
-        self.hash.map(|hash| hash.finalize().into())
+    /// The digests of all that was read.
+    pub(super) fn finish(self) -> Option<Digests> {
+        let Hash { bytes, lines } = self.hash?;
+        let bytes = bytes.finalize().into();
+        Some(Digests { bytes, lines: lines.map_or(bytes, |lines| lines.finalize().into()) })
+    }
+}
+
+impl Hash {
+    /// Takes a line: as it stands in the file, and its text.
+    fn take(&mut self, whole: &[u8], text: &[u8]) {
+        if self.lines.is_none() && whole.len() != text.len() + 1 {
+            self.lines = Some(self.bytes.clone());
+        }
+        self.bytes.update(whole);
+        if let Some(lines) = &mut self.lines {
+            lines.update(text);
+            lines.update(b"\n");
+        }
     }
 }
 
@@ -284,7 +323,11 @@ mod tests {
                 }
                 assert!(read.next().unwrap().is_none());
                 assert_eq!(read.offset(), text.len() as u64);
-                assert_eq!(read.finish(), Some(Sha256::digest(&text).into()));
+                let plain =
+                    lines.iter().map(String::as_str).chain(Some(last).filter(|last| !last.is_empty()));
+                let plain: String = plain.map(|line| format!("{line}\n")).collect();
+                let (bytes, lines) = (Sha256::digest(&text).into(), Sha256::digest(&plain).into());
+                assert_eq!(read.finish(), Some(Digests { bytes, lines }));
             }
         }
     }

@@ -32,6 +32,7 @@ use std::time::UNIX_EPOCH;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::legacy::lines::Digests;
 use crate::legacy::scan::{Opened, Progress, Scanned};
 use crate::legacy::storage::{LegacyStorage, Stamp};
 use crate::legacy::writes::Source;
@@ -135,7 +136,7 @@ pub(crate) struct OldFile {
     pub(crate) storage: LegacyStorage,
     pub(crate) legacy: Legacy,
     in_file_order: bool,
-    sha256: Option<[u8; 32]>,
+    digests: Option<Digests>,
 }
 
 impl OldFile {
@@ -167,7 +168,7 @@ pub(crate) fn read(path: &Path, strict: bool, ctx: &Context) -> Result<OldFile> 
     read_file(path, strict, false, &|_| (), ctx)
 }
 
-/// Reads the file at `path` in order to write from it, and takes its SHA-256.
+/// Reads the file at `path` in order to write from it, and takes its digests.
 fn read_whole(path: &Path, strict: bool, progress: Progress<'_>, ctx: &Context) -> Result<OldFile> {
     read_file(path, strict, true, progress, ctx)
 }
@@ -209,9 +210,9 @@ fn read_file(
     }
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let metadata = session_metadata(&path, &scanned, modified.map_or(0, |since| since.as_millis() as i64));
-    let sha256 = scanned.sha256;
+    let digests = scanned.digests;
     let (storage, legacy) = LegacyStorage::new(path, file, stamp, scanned, &tree)?;
-    Ok(OldFile { metadata, storage, legacy, in_file_order: tree.in_file_order, sha256 })
+    Ok(OldFile { metadata, storage, legacy, in_file_order: tree.in_file_order, digests })
 }
 
 fn strict_error(path: &Path, scanned: &Scanned) -> Option<Error> {

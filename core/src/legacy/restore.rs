@@ -6,24 +6,27 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::file_lines::FileLines;
 use crate::legacy::lines::{Line, Lines};
 use crate::legacy::print::{Stored, reference_of};
 use crate::legacy::same::SourceRecord;
 use crate::legacy::scan::{Reading, Scanned};
 use crate::legacy::times::NewIds;
 use crate::legacy::tree::{self, Tree};
-use crate::legacy::writes::LIST;
+use crate::legacy::writes::{LIST, hex};
 use crate::model::entry::Entry;
 use crate::model::value::{Address, ListElement};
 use crate::session::reader::SessionReader;
@@ -47,8 +50,8 @@ pub(super) struct OldIds {
     kept: HashMap<Box<str>, Box<str>>,
     /// How many lines are kept whole.
     pub(super) lines: u64,
-    /// Whether the session was written from an old file, and not just opened from one.
-    is_list: bool,
+    /// The file that the session was written from; none if it was just opened from one, or from none.
+    source: Option<SourceRecord>,
 }
 
 #[derive(Deserialize)]
@@ -68,8 +71,9 @@ impl OldIds {
     pub(super) fn of(session: &Session, ctx: &Context) -> Result<Self> {
         let mut found = Self::default();
         let mut elements = Elements::of(session, ctx);
+        let mut is_list = false;
         while let Some(element) = elements.next()? {
-            found.is_list = true;
+            is_list = true;
             if element.value.get("line").is_some() {
                 found.lines += 1;
             } else if element.value.get("ids").is_some() {
@@ -81,12 +85,15 @@ impl OldIds {
                 found.kept.extend(kept);
             }
         }
-        if found.is_list && SourceRecord::of(session, ctx)?.is_none() {
+        if is_list {
+            found.source = SourceRecord::of(session, ctx)?;
+        }
+        if is_list && found.source.is_none() {
             return Err(Error::new(ErrorKind::Corrupt, "the import that made the session was cut off")
                 .with_id(session.id())
                 .with_hint("import the same file again, which completes it"));
         }
-        if let Some(legacy) = session.legacy().filter(|_| !found.is_list) {
+        if let Some(legacy) = session.legacy().filter(|_| !is_list) {
             for (old, new) in legacy.ids() {
                 found.push(&new, old);
             }
@@ -171,9 +178,10 @@ pub(super) struct Restored {
 }
 
 impl Restored {
-    /// The file that the session came from; none if it came from none.
+    /// The file that the session came from. None if it came from none, or if the session no longer gives that
+    /// file's lines: another program changed what only an import writes.
     pub(super) fn of(session: &Session, old: &OldIds, folder: &Path, ctx: &Context) -> Result<Option<Self>> {
-        if !old.is_list && session.legacy().is_none() {
+        if old.source.is_none() && session.legacy().is_none() {
             return Ok(None);
         }
         let file = tempfile::tempfile_in(folder).map_err(|error| failed(error).with_path(folder))?;
@@ -183,10 +191,20 @@ impl Restored {
             reading: Reading::new(&path, &file),
             lines: 0,
             size: 0,
+            hash: Sha256::new(),
             bytes: Vec::new(),
         };
-        if old.is_list {
-            writing.take_list(session, old, ctx)?;
+        if let Some(source) = &old.source {
+            match writing.take_list(session, old, ctx) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(None),
+                // Lines that the reader of old files refuses are not those of the file.
+                Err(error) if error.kind() == ErrorKind::NotASession => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            if hex(&writing.hash.clone().finalize()) != source.lines_sha256 {
+                return Ok(None);
+            }
         } else {
             writing.take_file(session, &path, ctx)?;
         }
@@ -195,6 +213,32 @@ impl Restored {
         let tree = tree::resolve(&mut scanned);
         let new_ids = NewIds::of(&scanned.header.id);
         Ok(Some(Self { file, size, lines, scanned, tree, new_ids }))
+    }
+
+    /// Whether the lines of the first `size` bytes of `file` are the first of these. The last one may break off.
+    pub(super) fn begins_with(&self, file: &File, size: u64, ctx: &Context) -> Result<bool> {
+        let io = |error| Error::io("cannot compare the session file", error);
+        let mut own = &self.file;
+        own.seek(SeekFrom::Start(0)).map_err(io)?;
+        let mut own = FileLines::of(own.take(self.size), self.size);
+        let mut lines = Lines::of(file, size, false).map_err(io)?;
+        while let Some(line) = lines.next().map_err(io)? {
+            if line.number % LOOK == 0 {
+                ctx.check()?;
+            }
+            let there = own.next().map_err(io)?;
+            let there = there.strip_suffix(b"\n").unwrap_or(there);
+            let is_same = if line.terminated {
+                there == line.bytes
+            } else {
+                // It may break off within the line end.
+                there.starts_with(line.bytes.strip_suffix(b"\r").unwrap_or(line.bytes))
+            };
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The entries that the file gives, in stored order: their ids here and their nodes.
@@ -233,6 +277,7 @@ struct Writing<'a> {
     reading: Reading<'a>,
     lines: u64,
     size: u64,
+    hash: Sha256,
     bytes: Vec<u8>,
 }
 
@@ -246,6 +291,7 @@ impl Writing<'_> {
         self.bytes.push(b'\n');
         // At once: the reader looks into the file when an id comes again.
         self.file.write_all(&self.bytes).map_err(failed)?;
+        self.hash.update(&self.bytes);
         self.lines += 1;
         let line =
             Line { number: self.lines, offset: self.size, text_offset: self.size, bytes, terminated: true };
@@ -254,7 +300,8 @@ impl Writing<'_> {
         Ok(())
     }
 
-    fn take_list(&mut self, session: &Session, old: &OldIds, ctx: &Context) -> Result<()> {
+    /// Breaks where the list does not fit the entries.
+    fn take_list(&mut self, session: &Session, old: &OldIds, ctx: &Context) -> Result<ControlFlow<()>> {
         let mut elements = Elements::of(session, ctx);
         let mut entries = EntryStream::of(session, 1, u64::MAX, ctx);
         let mut position = 0;
@@ -270,24 +317,23 @@ impl Writing<'_> {
             if element.value.get("line").is_none() {
                 break;
             }
-            let kept: LineElement = element.value.read().map_err(|_| unfitting(session))?;
+            let Ok(kept) = element.value.read::<LineElement>() else { return Ok(ControlFlow::Break(())) };
             while self.lines + 1 < kept.line {
-                let line = printed(self.reading.entry_count())?.ok_or_else(|| unfitting(session))?;
+                let Some(line) = printed(self.reading.entry_count())? else {
+                    return Ok(ControlFlow::Break(()));
+                };
                 self.line(line.as_bytes(), ctx)?;
             }
-            match (kept.text, kept.bytes) {
+            match (kept.text, kept.bytes.map(|bytes| STANDARD.decode(bytes))) {
                 (Some(text), _) => self.line(text.as_bytes(), ctx)?,
-                (None, Some(bytes)) => {
-                    let bytes = STANDARD.decode(bytes).map_err(|_| unfitting(session))?;
-                    self.line(&bytes, ctx)?;
-                }
-                (None, None) => return Err(unfitting(session)),
+                (None, Some(Ok(bytes))) => self.line(&bytes, ctx)?,
+                _ => return Ok(ControlFlow::Break(())),
             }
         }
         while let Some(line) = printed(self.reading.entry_count())? {
             self.line(line.as_bytes(), ctx)?;
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn take_file(&mut self, session: &Session, path: &Path, ctx: &Context) -> Result<()> {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use crate::context::Context;
 use crate::error::Result;
-use crate::legacy::writes::{LIST, Part};
+use crate::legacy::writes::LIST;
 use crate::model::entry::Entry;
-use crate::model::json::{Json, count_of};
+use crate::model::json::{Json, count_of, text_of};
 use crate::model::value::{Address, ListElement};
 use crate::model::write::Write;
 use crate::session::reader::SessionReader;
@@ -59,24 +59,6 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// Whether the session, which came from a longer file, holds what a file that is a prefix of that one
-    /// gives: the same entries, and the same lines that no entry could print again. What may have changed
-    /// since (name, labels, tip) does not matter.
-    pub(super) fn holds_of_prefix(&mut self, write: &Write, part: Part, seq: u64) -> Result<bool> {
-        match (part, write) {
-            (Part::Entry, _) => self.holds(write, seq),
-            (Part::FirstValue | Part::Value, _) => Ok(true),
-            (Part::Line, Write::AppendList(_, element)) => {
-                Ok(self.next_element()?.is_some_and(|stored| stored.value == *element))
-            }
-            // Behind the prefix's lines the session may have more lines, but none of these.
-            (Part::Rest(lines), _) => Ok(self.next_element()?.is_none_or(|stored| {
-                stored.value.get("line").and_then(count_of).is_none_or(|line| line > lines)
-            })),
-            (Part::Line, _) => Ok(false),
-        }
-    }
-
     fn next_entry(&mut self, seq: u64) -> Result<Option<Entry>> {
         if self.entries.is_empty() {
             let query = EntryQuery {
@@ -106,6 +88,8 @@ impl<'a> Comparison<'a> {
 pub(super) struct SourceRecord {
     pub(super) bytes: u64,
     pub(super) sha256: String,
+    /// SHA-256 of what an export gives of it again: its lines, each with a line feed.
+    pub(super) lines_sha256: String,
 }
 
 impl SourceRecord {
@@ -119,8 +103,10 @@ impl SourceRecord {
     fn in_element(element: &Json) -> Option<Self> {
         let source = element.get("source").and_then(|source| Json::parse(source).ok())?;
         let bytes = source.get("bytes").and_then(count_of)?;
-        let sha256 = Json::parse(source.get("sha256")?).ok()?.as_text()?.into_owned();
-        Some(Self { bytes, sha256 })
+        let text = |name| Some(text_of(source.get(name)?)?.into_owned());
+        let sha256 = text("sha256")?;
+        let lines_sha256 = text("linesSha256").unwrap_or_else(|| sha256.clone());
+        Some(Self { bytes, sha256, lines_sha256 })
     }
 }
 

@@ -11,7 +11,9 @@ use sha2::{Digest as _, Sha256};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::detect::{Detector, Found, Header, Step, is_name};
-use crate::legacy::lines::{Line, Lines, NoObjects, Object, is_kept_by_agent, is_string, objects, spelled};
+use crate::legacy::lines::{
+    Digests, Line, Lines, NoObjects, Object, is_kept_by_agent, is_string, objects, spelled,
+};
 use crate::legacy::nodes::{Keys, Kind, NONE, Node, number};
 use crate::legacy::print::CONTEXT_EDIT;
 use crate::legacy::report::{Warning, WarningDetails, WarningKind};
@@ -65,7 +67,7 @@ pub(super) struct Scanned {
     pub(super) kept: Vec<(u32, Kept)>,
     /// The nodes of the lines that version 1 counts, the header first.
     pub(super) counted_lines: Vec<u32>,
-    pub(super) sha256: Option<[u8; 32]>,
+    pub(super) digests: Option<Digests>,
 }
 
 /// A reference that names nothing so far: where it stands, and its node if that shall learn of it.
@@ -117,7 +119,7 @@ pub(super) fn scan(
     }
     progress(lines.offset());
     let mut scanned = reading.finish()?;
-    scanned.sha256 = lines.finish();
+    scanned.digests = lines.finish();
     Ok(Opened::Legacy(Box::new(scanned)))
 }
 
@@ -217,7 +219,7 @@ impl<'a> Scanner<'a> {
                 later_parents: Vec::new(),
                 kept: Vec::new(),
                 counted_lines: vec![NONE],
-                sha256: None,
+                digests: None,
             },
             later_references: Vec::new(),
             type_numbers: HashMap::new(),

@@ -176,7 +176,7 @@ impl Backup {
         }
         let mut hash = Sha256::new();
         io::copy(&mut File::open(&self.path).map_err(failed)?, &mut hash).map_err(failed)?;
-        Ok(old.sha256.is_some_and(|sha256| hash.finalize()[..] == sha256[..]))
+        Ok(old.digests.is_some_and(|digests| hash.finalize()[..] == digests.bytes[..]))
     }
 
     /// Removes the name again, as nothing came of it.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::legacy::OldFile;
-use crate::legacy::lines::{Line, Lines, Object, objects};
+use crate::legacy::lines::{Digests, Line, Lines, Object, objects};
 use crate::legacy::nodes::Kind;
 use crate::legacy::print::Stored;
 use crate::legacy::report::Legacy;
@@ -29,29 +29,23 @@ const IDS: usize = 1_000;
 /// How many entries are written between two looks at the context.
 const LOOK: usize = 256;
 
-/// Which part of the session a write belongs to.
+/// Which commit a write may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// An entry.
-    Entry,
-    /// The first of name, labels, tip, configuration and state.
-    FirstValue,
-    /// The others of them, and the usage.
-    Value,
-    /// A line of the file in the list.
-    Line,
-    /// The rest of the list; the file has so many lines.
-    Rest(u64),
+pub(super) enum Place {
+    /// Any.
+    Anywhere,
+    /// Only that of the write before it.
+    WithPrevious,
 }
 
 /// What takes the writes; it may end them.
-pub(super) type Take<'a> = &'a mut dyn FnMut(Write, Part) -> Result<ControlFlow<()>>;
+pub(super) type Take<'a> = &'a mut dyn FnMut(Write, Place) -> Result<ControlFlow<()>>;
 
 /// A file to be written from.
 pub(super) struct Source<'a> {
     pub(super) storage: &'a LegacyStorage,
     pub(super) legacy: &'a Legacy,
-    pub(super) sha256: [u8; 32],
+    digests: Digests,
     in_file_order: bool,
     created_at: i64,
 }
@@ -61,7 +55,7 @@ impl<'a> Source<'a> {
         Self {
             storage: &file.storage,
             legacy: &file.legacy,
-            sha256: file.sha256.unwrap_or_default(),
+            digests: file.digests.unwrap_or(Digests { bytes: [0; 32], lines: [0; 32] }),
             in_file_order: file.in_file_order,
             created_at: file.metadata.created_at,
         }
@@ -97,7 +91,7 @@ impl<'a> Source<'a> {
                 payload: entry.payload,
                 made_at: Some(entry.timestamp),
             };
-            if take(Write::Entry(new), Part::Entry)?.is_break() {
+            if take(Write::Entry(new), Place::Anywhere)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -105,16 +99,17 @@ impl<'a> Source<'a> {
     }
 
     fn values(&self, take: Take<'_>) -> Result<ControlFlow<()>> {
-        let mut part = Part::FirstValue;
+        // Name, labels, tip, configuration, state and usage appear together.
+        let mut place = Place::Anywhere;
         for address in &self.storage.values {
             if let Some(stored) = self.storage.value(address) {
-                if take(Write::SetValue(address.clone(), stored.value), part)?.is_break() {
+                if take(Write::SetValue(address.clone(), stored.value), place)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
-                part = Part::Value;
+                place = Place::WithPrevious;
             }
         }
-        take(Write::Usage(self.usage_row()), part)
+        take(Write::Usage(self.usage_row()), place)
     }
 
     /// The one row that stands for all usage in the file.
@@ -135,20 +130,18 @@ impl<'a> Source<'a> {
         let append = |element: String| Write::AppendList(address.clone(), Json::trusted(element));
         let mut lines = Lines::of(&self.storage.file, self.storage.size(), false).map_err(io)?;
         let mut positions = 0..0;
-        let mut count = 0;
         while let Some(line) = lines.next().map_err(io)? {
-            count = line.number;
-            if count % LOOK as u64 == 0 {
+            if line.number % LOOK as u64 == 0 {
                 ctx.check()?;
                 progress(line.offset);
             }
             if self.in_file_order {
                 let placed = &self.legacy.origins.placed;
-                let end = placed[positions.end..].partition_point(|placed| placed.line <= count);
+                let end = placed[positions.end..].partition_point(|placed| placed.line <= line.number);
                 positions = positions.end..positions.end + end;
             }
             if !self.prints_again(&line, positions.clone())
-                && take(append(line_element(&line)), Part::Line)?.is_break()
+                && take(append(line_element(&line)), Place::Anywhere)?.is_break()
             {
                 return Ok(ControlFlow::Break(()));
             }
@@ -157,11 +150,11 @@ impl<'a> Source<'a> {
         self.storage.check_unchanged()?;
         for first in (0..self.storage.entries.len()).step_by(IDS) {
             let element = self.ids_element(first..self.storage.entries.len().min(first + IDS))?;
-            if take(append(element), Part::Rest(count))?.is_break() {
+            if take(append(element), Place::Anywhere)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        take(append(self.source_element()), Part::Rest(count))
+        take(append(self.source_element()), Place::Anywhere)
     }
 
     /// Whether an export could print the line from the entries it gave. Out of order it could not: nothing
@@ -232,14 +225,22 @@ impl<'a> Source<'a> {
 
     /// Which bytes the session is made from.
     pub(super) fn record(&self) -> SourceRecord {
-        let sha256 = self.sha256.iter().map(|byte| format!("{byte:02x}")).collect();
-        SourceRecord { bytes: self.storage.size(), sha256 }
+        let Digests { bytes, lines } = self.digests;
+        SourceRecord { bytes: self.storage.size(), sha256: hex(&bytes), lines_sha256: hex(&lines) }
     }
 
     fn source_element(&self) -> String {
-        let SourceRecord { bytes, sha256 } = self.record();
-        format!("{{\"source\":{{\"bytes\":{bytes},\"sha256\":\"{sha256}\"}}}}")
+        let SourceRecord { bytes, sha256, lines_sha256 } = self.record();
+        let mut out = format!("{{\"source\":{{\"bytes\":{bytes},\"sha256\":\"{sha256}\"");
+        if lines_sha256 != sha256 {
+            out.push_str(&format!(",\"linesSha256\":\"{lines_sha256}\""));
+        }
+        out + "}}"
     }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The element for a whole line; a line that is no text is kept as base64.

@@ -127,8 +127,13 @@ fn a_repository_opens_an_old_file_as_the_policy_says() {
 #[test]
 fn a_copy_of_a_file_lies_beside_it() {
     let old = Old::of(&[&message("b1", None, 1)]);
+    // What lies there is left alone, whatever it is called.
+    let other = old.path.with_file_name("old.jsonl.new");
+    std::fs::write(&other, "mine").unwrap();
     let copy = OpenOptions { legacy: LegacyPolicy::Copy, ..Default::default() };
     let session = open_file(&old.path, &copy, &ctx()).unwrap();
+    assert_eq!(std::fs::read(&other).unwrap(), b"mine");
+    std::fs::remove_file(other).unwrap();
     let path = session.metadata().path.clone().unwrap();
     assert_eq!(path.parent(), old.path.parent());
     assert_eq!(content(&session), content(&old.open()));

@@ -198,7 +198,10 @@ impl JsonlRepository {
         };
         let path = folder.join(name::file(&id, metadata.created_at)?);
         self.files.make_folder(&folder)?;
-        self.sweep(&folder)?;
+        // Beside a file that was opened by its path lies what is nobody's to sweep.
+        if self.layout == Layout::ByWorkingFolder {
+            self.sweep(&folder)?;
+        }
         // The file's name says when it was made, so a lock of its own reserves the id.
         let reserved = self.root.join(name::reservation(&id));
         // A new id of our own is in no file.
@@ -221,7 +224,7 @@ impl JsonlRepository {
             }
         }
         for path in names(folder)? {
-            let name = path.to_string_lossy();
+            let Some(name) = path.to_str() else { continue };
             let endings = [upgrade::DRAFT, DRAFT, LOCK];
             let Some(target) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
             if !target.ends_with(name::ENDING) {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::legacy::upgrade::upgrade;
 use crate::legacy::{self, Destination, LegacyPolicy, OldFile};
 use crate::repository::file_name::{LOCK, with_ending};
-use crate::repository::files::lock_session;
+use crate::repository::files::{file_at, lock_session};
 use crate::repository::jsonl::{JsonlRepository, Layout};
 use crate::repository::sqlite::open_reference_file;
 use crate::repository::{Backend, CreateOptions, OpenMode, OpenOptions, RepositoryOptions, unknown_session};
@@ -151,6 +151,7 @@ impl JsonlRepository {
                 return self.open_format4(path, &id, options);
             }
             Ok(told) if told.id == id => {}
+            Err(error) if error.kind() == ErrorKind::Io && file_at(path)?.is_some() => return Err(error),
             _ => return Err(unknown_session(&id).with_path(path)),
         }
         let storage = self.storage_options(OpenMode::ReadWrite, false);

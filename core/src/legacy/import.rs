@@ -17,6 +17,7 @@ use crate::legacy::report::Warning;
 use crate::legacy::restore::{OldIds, Restored};
 use crate::legacy::same::{Comparison, SourceRecord};
 use crate::legacy::scan::Progress;
+use crate::legacy::storage::LegacyStorage;
 use crate::legacy::writes::{Place, Source};
 use crate::legacy::{Legacy, OldFile, read_whole};
 use crate::model::write::Write;
@@ -229,7 +230,10 @@ fn begins_with(session: &Session, source: &Source<'_>, ctx: &Context) -> Result<
     let old = OldIds::of(session, ctx)?;
     let restored = Restored::of(session, &old, &std::env::temp_dir(), ctx)?;
     let begins = match &restored {
-        Some(restored) => restored.begins_with(&source.storage.file, source.storage.size(), ctx)?,
+        Some(restored) => {
+            let LegacyStorage { path, file, .. } = source.storage;
+            restored.begins_with(path, file, source.storage.size(), ctx)?
+        }
         None => false,
     };
     source.storage.check_unchanged()?;

@@ -24,6 +24,7 @@ mod tree;
 mod unheld;
 pub(crate) mod upgrade;
 mod values;
+mod writer;
 pub(crate) mod writes;
 
 use std::fs::File;

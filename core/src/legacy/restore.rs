@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -113,7 +113,7 @@ impl OldIds {
 }
 
 /// The elements of the list one by one.
-struct Elements<'a> {
+pub(super) struct Elements<'a> {
     session: &'a Session,
     ctx: &'a Context,
     page: VecDeque<ListElement>,
@@ -121,11 +121,11 @@ struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    fn of(session: &'a Session, ctx: &'a Context) -> Self {
+    pub(super) fn of(session: &'a Session, ctx: &'a Context) -> Self {
         Self { session, ctx, page: VecDeque::new(), cursor: 0 }
     }
 
-    fn next(&mut self) -> Result<Option<ListElement>> {
+    pub(super) fn next(&mut self) -> Result<Option<ListElement>> {
         if self.page.is_empty() {
             let read = ListRead { cursor: Some(self.cursor), limit: PAGE, ..ListRead::default() };
             self.page = self.session.read_list(&Address::known(LIST, ""), &read, self.ctx)?.into();
@@ -170,6 +170,8 @@ impl<'a> EntryStream<'a> {
 pub(super) struct Restored {
     /// Its lines, each with a line feed; it has no name and goes with this.
     pub(super) file: File,
+    /// Where that is kept, for errors.
+    folder: PathBuf,
     pub(super) size: u64,
     pub(super) lines: u64,
     pub(super) scanned: Scanned,
@@ -184,10 +186,11 @@ impl Restored {
         if old.source.is_none() && session.legacy().is_none() {
             return Ok(None);
         }
-        let file = tempfile::tempfile_in(folder).map_err(|error| failed(error).with_path(folder))?;
+        let file = tempfile::tempfile_in(folder).map_err(|error| failed(error, folder))?;
         let path = session.metadata().path.clone().unwrap_or_default();
         let mut writing = Writing {
             file: &file,
+            folder,
             reading: Reading::new(&path, &file),
             lines: 0,
             size: 0,
@@ -212,21 +215,19 @@ impl Restored {
         let mut scanned = writing.reading.finish()?;
         let tree = tree::resolve(&mut scanned);
         let new_ids = NewIds::of(&scanned.header.id);
-        Ok(Some(Self { file, size, lines, scanned, tree, new_ids }))
+        Ok(Some(Self { file, folder: folder.to_owned(), size, lines, scanned, tree, new_ids }))
     }
 
     /// Whether the lines of the first `size` bytes of `file` are the first of these. The last one may break off.
-    pub(super) fn begins_with(&self, file: &File, size: u64, ctx: &Context) -> Result<bool> {
-        let io = |error| Error::io("cannot compare the session file", error);
-        let mut own = &self.file;
-        own.seek(SeekFrom::Start(0)).map_err(io)?;
-        let mut own = FileLines::of(own.take(self.size), self.size);
-        let mut lines = Lines::of(file, size, false).map_err(io)?;
-        while let Some(line) = lines.next().map_err(io)? {
+    pub(super) fn begins_with(&self, path: &Path, file: &File, size: u64, ctx: &Context) -> Result<bool> {
+        let mut own = FileLines::of(self.read()?, self.size);
+        let unread = |error| Error::io("cannot read the session file", error).with_path(path);
+        let mut lines = Lines::of(file, size, false).map_err(unread)?;
+        while let Some(line) = lines.next().map_err(unread)? {
             if line.number % LOOK == 0 {
                 ctx.check()?;
             }
-            let there = own.next().map_err(io)?;
+            let there = own.next().map_err(|error| self.unread(error))?;
             let there = there.strip_suffix(b"\n").unwrap_or(there);
             let is_same = if line.terminated {
                 there == line.bytes
@@ -239,6 +240,17 @@ impl Restored {
             }
         }
         Ok(true)
+    }
+
+    /// Its bytes, from the start.
+    pub(super) fn read(&self) -> Result<io::Take<&File>> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(0)).map_err(|error| self.unread(error))?;
+        Ok(file.take(self.size))
+    }
+
+    pub(super) fn unread(&self, error: io::Error) -> Error {
+        Error::io("cannot read a temporary file in", error).with_path(&self.folder)
     }
 
     /// The entries that the file gives, in stored order: their ids here and their nodes.
@@ -274,6 +286,7 @@ impl Restored {
 
 struct Writing<'a> {
     file: &'a File,
+    folder: &'a Path,
     reading: Reading<'a>,
     lines: u64,
     size: u64,
@@ -290,7 +303,7 @@ impl Writing<'_> {
         self.bytes.extend_from_slice(bytes);
         self.bytes.push(b'\n');
         // At once: the reader looks into the file when an id comes again.
-        self.file.write_all(&self.bytes).map_err(failed)?;
+        self.file.write_all(&self.bytes).map_err(|error| failed(error, self.folder))?;
         self.hash.update(&self.bytes);
         self.lines += 1;
         let line =
@@ -378,6 +391,6 @@ fn unfitting(session: &Session) -> Error {
     .with_hint("another program changed that list, which only importing writes; import the file again under another id")
 }
 
-fn failed(error: io::Error) -> Error {
-    Error::io("cannot write a temporary file", error)
+fn failed(error: io::Error, folder: &Path) -> Error {
+    Error::io("cannot write a temporary file in", error).with_path(folder)
 }

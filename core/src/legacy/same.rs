@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 
 use crate::context::Context;
 use crate::error::Result;
+use crate::legacy::restore::Elements;
 use crate::legacy::writes::LIST;
 use crate::model::entry::Entry;
 use crate::model::json::{Json, count_of, text_of};
-use crate::model::value::{Address, ListElement};
+use crate::model::value::Address;
 use crate::model::write::Write;
 use crate::session::reader::SessionReader;
 use crate::session::{EntryQuery, Session};
 use crate::storage::query::{ListRead, Order, UsageScan};
 
-/// How many entries or elements are compared at a time.
+/// How many entries are compared at a time.
 const PAGE: u64 = 32;
 
 /// Compares writes with what a session holds.
@@ -21,14 +22,12 @@ pub(super) struct Comparison<'a> {
     session: &'a Session,
     ctx: &'a Context,
     entries: VecDeque<Entry>,
-    elements: VecDeque<ListElement>,
-    /// The last element that was read.
-    cursor: u64,
+    elements: Elements<'a>,
 }
 
 impl<'a> Comparison<'a> {
     pub(super) fn new(session: &'a Session, ctx: &'a Context) -> Self {
-        Self { session, ctx, entries: VecDeque::new(), elements: VecDeque::new(), cursor: 0 }
+        Self { session, ctx, entries: VecDeque::new(), elements: Elements::of(session, ctx) }
     }
 
     /// Whether `write` is what the session holds at `seq`. Asked in order of `seq`.
@@ -53,7 +52,7 @@ impl<'a> Comparison<'a> {
                 rows.first().is_some_and(|row| row.id == new.id && row.payload == new.payload)
             }
             Write::AppendList(_, element) => {
-                self.next_element()?.is_some_and(|stored| stored.seq == seq && stored.value == *element)
+                self.elements.next()?.is_some_and(|stored| stored.seq == seq && stored.value == *element)
             }
             Write::DeleteValue(_) | Write::DeleteList(_) => false,
         })
@@ -70,16 +69,6 @@ impl<'a> Comparison<'a> {
             self.entries = self.session.find_entries(&query, self.ctx)?.into();
         }
         Ok(self.entries.pop_front())
-    }
-
-    fn next_element(&mut self) -> Result<Option<ListElement>> {
-        if self.elements.is_empty() {
-            let read = ListRead { cursor: Some(self.cursor), limit: PAGE, ..ListRead::default() };
-            self.elements = self.session.read_list(&Address::known(LIST, ""), &read, self.ctx)?.into();
-        }
-        let element = self.elements.pop_front();
-        self.cursor = element.as_ref().map_or(self.cursor, |element| element.seq);
-        Ok(element)
     }
 }
 

@@ -54,7 +54,9 @@ pub(crate) fn upgrade(
         backup.take_back();
         return Err(error);
     }
-    sync_folder(path)?;
+    if let Err(error) = sync_folder(path) {
+        return Err(backup.put_back(path, error));
+    }
     file.legacy.backup = Some(backup.path);
     Ok((storage.renamed_to(path), file.legacy))
 }
@@ -177,6 +179,18 @@ impl Backup {
         let mut hash = Sha256::new();
         io::copy(&mut File::open(&self.path).map_err(failed)?, &mut hash).map_err(failed)?;
         Ok(old.digests.is_some_and(|digests| hash.finalize()[..] == digests.bytes[..]))
+    }
+
+    /// Gives the old file its name again, as the new one cannot be made to stay; the error that says why.
+    fn put_back(self, path: &Path, error: Error) -> Error {
+        // Another file of the same bytes is not ours to move.
+        if self.made && fs::rename(&self.path, path).is_ok() {
+            return error;
+        }
+        error.with_hint(format!(
+            "the file is of format 4, but may be the old one again after a power loss; the old one is {}",
+            self.path.display()
+        ))
     }
 
     /// Removes the name again, as nothing came of it.

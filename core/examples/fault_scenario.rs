@@ -9,6 +9,10 @@
 //! open ID          opens a session for writing
 //! commit BYTES     one commit, of about so many bytes; every second one is a single write
 //! compact, close, delete ID, import FILE ID
+//! old FILE ID      puts a session file of version 1 to 3 among the files of JSON lines, under that id
+//! upgrade ID       opens it for writing, which rewrites it
+//! fork ID NEW      makes a session of all of another
+//! export           writes the open session as a file of version 3, beside the repository
 //! state            what the open session holds, as memory has it
 //! states           the sessions that are there, and what each holds
 //! survive ID       opens what a crash or a failure left, goes on with it, and says what it held
@@ -26,8 +30,9 @@ use std::sync::Arc;
 
 use pisession::{
     Address, CheckDepth, CheckOptions, Clock, Context, CreateOptions, Durability, Error, FindingKind,
-    ImportOptions, Json, ListOptions, Mutator, NewEntry, NewUsage, Repository, RepositoryOptions, Result,
-    Session, SessionReader, Usage, Value, ValueList, Write, import_file, open_repository,
+    ForkOptions, ForkScope, ImportOptions, Json, LegacyPolicy, ListOptions, Mutator, NewEntry, NewUsage,
+    OpenOptions, Repository, RepositoryOptions, Result, Session, SessionReader, Usage, Value, ValueList,
+    Write, import_file, open_file, open_repository,
 };
 
 #[derive(Debug)]
@@ -43,6 +48,8 @@ impl Clock for StandingClock {
 struct Scenario {
     options: RepositoryOptions,
     repository: Repository,
+    /// Where it is.
+    place: PathBuf,
     session: Option<Session>,
     ctx: Context,
 }
@@ -56,7 +63,8 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let options =
         RepositoryOptions { durability, clock: Arc::new(StandingClock), ..RepositoryOptions::default() };
     let repository = open_repository("memory:", options.clone())?;
-    let mut scenario = Scenario { options, repository, session: None, ctx: Context::background() };
+    let mut scenario =
+        Scenario { options, repository, place: PathBuf::new(), session: None, ctx: Context::background() };
     let mut out = io::stdout();
     for step in io::stdin().lock().lines() {
         let step = step?;
@@ -80,6 +88,7 @@ impl Scenario {
             "at" => {
                 self.session = None;
                 self.repository = open_repository(rest, self.options.clone())?;
+                self.place = PathBuf::from(rest.split_once(':').map_or(rest, |(_, path)| path));
             }
             "create" => {
                 self.session = None;
@@ -109,7 +118,23 @@ impl Scenario {
                 let options = ImportOptions { id: Some(id.to_owned()), ..ImportOptions::default() };
                 import_file(file, &self.repository, &options, &ctx)?;
             }
-            "state" => return state(self.open()?, &ctx),
+            "old" => self.put_old(rest)?,
+            "upgrade" => {
+                self.session = None;
+                self.session = Some(self.upgraded(rest)?);
+            }
+            "fork" => {
+                let (source, id) = rest.split_once(' ').unwrap_or((rest, ""));
+                let options =
+                    ForkOptions { scope: ForkScope::Tree, id: Some(id.to_owned()), ..ForkOptions::default() };
+                self.session = None;
+                self.session =
+                    Some(self.repository.fork((&self.repository, source), &options, &ctx)?.session);
+            }
+            "export" => {
+                self.open()?.export_to(self.exported(), &Default::default(), &ctx)?;
+            }
+            "state" => return self.state(self.open()?),
             "states" => return self.states(),
             "survive" => return self.survive(rest),
             "faults" => {
@@ -126,6 +151,40 @@ impl Scenario {
         self.session.as_ref().ok_or_else(|| wrong("no session is open"))
     }
 
+    /// What the session holds, and what of it was exported.
+    fn state(&self, session: &Session) -> Result<String> {
+        let mut dump = Vec::new();
+        session.dump(&mut dump, &self.ctx)?;
+        let mut state = format!("{}:{:016x}", commits(session, &self.ctx)?, hash_of(&dump));
+        let exported = self.exported();
+        if exported.exists() {
+            let options = OpenOptions { strict: true, ..OpenOptions::default() };
+            open_file(&exported, &options, &self.ctx)?;
+            let bytes = std::fs::read(&exported).map_err(|error| Error::io("cannot read", error))?;
+            state.push_str(&format!(":{:016x}", hash_of(&bytes)));
+        }
+        Ok(state)
+    }
+
+    fn exported(&self) -> PathBuf {
+        self.place.with_file_name("exported.jsonl")
+    }
+
+    fn put_old(&self, rest: &str) -> Result<()> {
+        let (file, id) = rest.rsplit_once(' ').unwrap_or((rest, ""));
+        let io = |error| Error::io("cannot put an old file there", error);
+        let text = std::fs::read_to_string(file).map_err(io)?;
+        let own = open_file(file, &OpenOptions::default(), &self.ctx)?.id().to_owned();
+        let folder = self.place.join("--work--");
+        std::fs::create_dir_all(&folder).map_err(io)?;
+        std::fs::write(folder.join(format!("{id}.jsonl")), text.replacen(&own, id, 1)).map_err(io)
+    }
+
+    fn upgraded(&self, id: &str) -> Result<Session> {
+        let options = OpenOptions { legacy: LegacyPolicy::Upgrade, ..OpenOptions::default() };
+        self.repository.open_with(id, &options, &self.ctx)
+    }
+
     /// `ID=STATE` of each session, `!KIND` where it cannot be read.
     fn states(&self) -> Result<String> {
         let mut states = Vec::new();
@@ -133,7 +192,7 @@ impl Scenario {
             states.push(match (listed.metadata, listed.problem) {
                 (Some(metadata), None) => {
                     let session = self.repository.open_read_only(&metadata, &self.ctx)?;
-                    format!("{}={}", metadata.id, state(&session, &self.ctx)?)
+                    format!("{}={}", metadata.id, self.state(&session)?)
                 }
                 (_, Some(problem)) => format!("!{problem:?}"),
                 (None, None) => "!nothing".to_owned(),
@@ -155,20 +214,25 @@ impl Scenario {
             return Ok("absent".to_owned());
         }
         let reader = self.repository.open_read_only(id, ctx)?;
-        let left = state(&reader, ctx)?;
+        let left = self.state(&reader)?;
+        let session = if reader.legacy().is_some() {
+            self.upgraded(id)?
+        } else {
+            let session = self.repository.open(id, ctx)?;
+            same("opened for writing", &left, &self.state(&session)?)?;
+            session
+        };
         drop(reader);
-        let session = self.repository.open(id, ctx)?;
-        same("opened for writing", &left, &state(&session, ctx)?)?;
         let full = CheckOptions { depth: CheckDepth::Full, ..Default::default() };
         let findings = session.check_with(&full, &mut |_| (), ctx)?;
         if let Some(finding) = findings.iter().find(|finding| finding.kind != FindingKind::TornTail) {
             return Err(wrong(format!("{}: {}", finding.kind.name(), finding.message)));
         }
         commit(&session, 100, ctx)?;
-        let written = state(&session, ctx)?;
+        let written = self.state(&session)?;
         session.close(ctx)?;
         let reader = self.repository.open_read_only(id, ctx)?;
-        same("gone on with", &written, &state(&reader, ctx)?)?;
+        same("gone on with", &written, &self.state(&reader)?)?;
         Ok(left)
     }
 }
@@ -185,12 +249,10 @@ fn commits(reader: &impl SessionReader, ctx: &Context) -> Result<u64> {
     Ok(Value::<u64>::new("fault", "commits")?.get(reader, ctx)?.unwrap_or(0))
 }
 
-fn state(session: &Session, ctx: &Context) -> Result<String> {
-    let mut dump = Vec::new();
-    session.dump(&mut dump, ctx)?;
+fn hash_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    dump.hash(&mut hasher);
-    Ok(format!("{}:{:016x}", commits(session, ctx)?, hasher.finish()))
+    bytes.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The next commit. It leaves something dead behind, so that there is something to compact.

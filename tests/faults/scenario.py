@@ -15,7 +15,7 @@ LEVELS = ("power", "process")
 # Where sessions are kept, below a folder.
 PLACES = ("jsonl:lines", "sqlite:sessions", "sqlite:container.sqlite")
 SESSION = "s"
-# A file of version 3, for imports.
+# A file of version 3, for imports and upgrades.
 OLD_FILE = ROOT / "examples" / "data" / "sample.jsonl"
 
 
@@ -165,11 +165,16 @@ OPERATIONS = (
     Operation("compact", FILLED, ("open s",), "compact"),
     Operation("delete", FILLED, (), "delete s"),
     Operation("import", (), (), f"import {OLD_FILE} s"),
+    Operation("upgrade", (f"old {OLD_FILE} s",), (), "upgrade s"),
+    Operation("fork", ("create o", *FILLED[1:]), (), "fork o s"),
+    Operation("export", (f"import {OLD_FILE} s",), ("open s",), "export"),
 )
+# What only files of JSON lines know.
+OF_LINES = ("compact", "upgrade")
 
 
 def matters(operation: Operation, place: str) -> bool:
-    return place.startswith("jsonl") or not (operation.torn or operation.name == "compact")
+    return place.startswith("jsonl") or not (operation.torn or operation.name in OF_LINES)
 
 
 # Every case: an operation at a place with a durability.

@@ -73,10 +73,15 @@ class Killing:
         assert "!" not in listed, listed
         self.checker.do_all(["create another", "close"])
         # The log of a killed writer belongs to its database until somebody writes to that.
-        of_sessions = (".jsonl", ".sqlite", ".sqlite-wal", ".sqlite-shm")
+        of_sessions = (".jsonl", ".jsonl.v3.bak", ".sqlite", ".sqlite-wal", ".sqlite-shm")
         # That of another working folder is swept at the next create for that.
         files = [path for path in sessions.rglob("*") if path.is_file() and "--home-" not in str(path)]
-        left = [path for path in files if not path.name.endswith(of_sessions)]
+        # A file that an export made lies in a folder that is nobody's to sweep.
+        left = [
+            path
+            for path in files
+            if not path.name.endswith(of_sessions) and not path.name.startswith(".pisession-export-")
+        ]
         assert not left, f"left over: {[path.name for path in left]}"
 
 

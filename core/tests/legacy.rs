@@ -9,8 +9,8 @@ use std::path::Path;
 
 use legacy_support::{HEADER, Old, TIME, content, ctx, entries, memory, message, salvage, shape, warnings};
 use pisession::{
-    BranchScan, EntryType, ErrorKind, ImportOptions, OpenOptions, RepositoryOptions, Session, SessionReader,
-    import_file, open_file, open_repository,
+    BranchScan, EntryType, ErrorKind, ImportOptions, LegacyPolicy, OpenOptions, RepositoryOptions, Session,
+    SessionReader, import_file, open_file, open_repository,
 };
 use proptest::prelude::*;
 
@@ -346,6 +346,12 @@ fn path_length(session: &Session) -> usize {
     session.scan_branch_structure(&tip, &BranchScan::default(), &ctx()).unwrap().len()
 }
 
+fn exported(session: &Session) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    session.export(&mut bytes, &Default::default(), &ctx()).unwrap();
+    bytes
+}
+
 /// A small file with one of everything.
 fn one_of_everything() -> Vec<u8> {
     let lines = [
@@ -369,9 +375,10 @@ fn one_of_everything() -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn arbitrary_bytes_never_panic(
+    fn arbitrary_bytes_are_refused_or_stay_the_same_session_in_every_form(
         version in prop::sample::select(vec!["1", "2", "3", "9"]),
         changes in prop::collection::vec((any::<prop::sample::Index>(), change()), 0..8),
+        cut in any::<prop::sample::Index>(),
     ) {
         let mut bytes = one_of_everything();
         let at = bytes.windows(11).position(|window| window == b"\"version\":3").unwrap() + 10;
@@ -401,8 +408,32 @@ proptest! {
                 let repository = memory();
                 let options = ImportOptions { id: Some("new".into()), ..salvage() };
                 import_file(&old.path, &repository, &options, &ctx()).unwrap();
-                prop_assert_eq!(content(&repository.open("new", &ctx()).unwrap()), found);
+                let imported = repository.open("new", &ctx()).unwrap();
+                prop_assert_eq!(content(&imported), &*found);
                 prop_assert!(!import_file(&old.path, &repository, &options, &ctx()).unwrap().added);
+                // One of version 1 or 2 is written anew, under the id that the session has.
+                if session.legacy().unwrap().version == 3 {
+                    prop_assert_eq!(exported(&imported), exported(&session));
+                }
+                // What a program was still writing when it was copied adds nothing.
+                let older = Old::new(&bytes[..cut.index(bytes.len())]);
+                if open_file(&older.path, &OpenOptions::default(), &ctx()).is_ok() {
+                    prop_assert!(!import_file(&older.path, &repository, &options, &ctx()).unwrap().added);
+                }
+                prop_assert_eq!(&std::fs::read(&old.path).unwrap(), &bytes);
+                let exported_before = exported(&session);
+                let upgrade =
+                    OpenOptions { legacy: LegacyPolicy::Upgrade, salvage: true, ..OpenOptions::default() };
+                match open_file(&old.path, &upgrade, &ctx()) {
+                    Ok(upgraded) => {
+                        prop_assert_eq!(content(&upgraded), found);
+                        prop_assert_eq!(exported(&upgraded), exported_before);
+                        let backup = upgraded.legacy().unwrap().backup.clone().unwrap();
+                        prop_assert_eq!(std::fs::read(backup).unwrap(), bytes);
+                        return Ok(());
+                    }
+                    Err(error) => prop_assert_eq!(error.kind(), ErrorKind::InvalidId),
+                }
             }
         }
         prop_assert_eq!(std::fs::read(&old.path).unwrap(), bytes);

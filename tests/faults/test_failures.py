@@ -14,7 +14,7 @@ import pytest
 from scenario import CASES, LEVELS, PLACES, Call, Failed, Operation, Scenario, at, calls_of, name_of
 
 # How many failures of an operation are tried; the others are left out by chance.
-MOST = int(os.environ.get("FAULTS", "40"))
+MOST = int(os.environ.get("FAULTS", "15"))
 FOR_EVER = 1_000_000
 
 OUT_OF_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

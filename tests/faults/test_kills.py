@@ -20,7 +20,7 @@ from scenario import (
 )
 
 # How many places of an operation it is killed at; the others are left out by chance.
-MOST = int(os.environ.get("KILLS", "10"))
+MOST = int(os.environ.get("KILLS", "4"))
 FOR_EVER = 1_000_000
 
 SMALL = Operation("compact-small", ("create s", *["commit 3"] * 4), ("open s",), "compact")

@@ -97,7 +97,7 @@ impl Import {
 /// # Errors
 /// [`SessionExists`](ErrorKind::SessionExists) if a session of that id is something else: give another id;
 /// [`SessionBusy`](ErrorKind::SessionBusy) if that session is being imported elsewhere;
-/// [`Corrupt`](ErrorKind::Corrupt) for a damaged file without `salvage`;
+/// [`Corrupt`](ErrorKind::Corrupt) for a damaged file without `salvage`, unless nothing is to be added;
 /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version above 3;
 /// [`FileChanged`](ErrorKind::FileChanged) if another program writes the file meanwhile; what
 /// [`open_file`](crate::open_file), creating a session and a commit fail with.

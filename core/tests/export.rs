@@ -470,9 +470,10 @@ fn a_fork_of_the_tree_comes_out_like_what_it_is_a_fork_of() {
 
 #[test]
 fn lines_that_are_no_longer_those_of_the_old_file_are_not_given_as_such() {
+    type Change = fn(&mut Vec<String>);
     let ctx = background();
     let list = Address::new("pisession.legacy", "").unwrap();
-    let changes: [(&str, fn(&mut Vec<String>)); 6] = [
+    let changes: [(&str, Change); 6] = [
         ("another text", |list| list[1] = list[1].replace("\\\"m\\\"", "\\\"n\\\"")),
         ("a line left out", |list| drop(list.remove(1))),
         ("a line further down", |list| list[1] = list[1].replace("\"line\":2", "\"line\":2000")),

@@ -62,10 +62,16 @@ impl Interrupt {
             Asked::At(last) if last.elapsed() < INTERRUPT_TICK => return false,
             Asked::At(_) => {}
         }
-        // Not under the lock: the host's code runs in here.
+        // Not under the lock: the host's code runs in here. Another thread may have been told to end meanwhile.
         let ends = (self.0.check)();
-        *lock(&self.0.state) = if ends { Asked::Ended } else { Asked::At(Instant::now()) };
-        ends
+        let mut state = lock(&self.0.state);
+        if let Asked::At(last) = &mut *state {
+            *last = Instant::now();
+        }
+        if ends {
+            *state = Asked::Ended;
+        }
+        matches!(*state, Asked::Ended)
     }
 }
 
@@ -86,12 +92,16 @@ impl Context {
         Self { token: Some(CancellationToken::new()), ..Self::default() }
     }
 
-    /// The same context with a deadline `timeout` from now (the earlier one, if there is one already).
+    /// The same context with a deadline `timeout` from now (the earlier one, if there is one already). It can be
+    /// cancelled.
     #[must_use]
-    pub fn with_timeout(self, timeout: Duration) -> Self {
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
         match Instant::now().checked_add(timeout) {
             Some(deadline) => self.with_deadline(deadline),
-            None => self,
+            None => {
+                self.token.get_or_insert_with(CancellationToken::new);
+                self
+            }
         }
     }
 
@@ -205,4 +215,49 @@ impl Context {
 pub(crate) fn deadline_exceeded() -> Error {
     Error::new(ErrorKind::DeadlineExceeded, "the call's deadline passed")
         .with_hint("call again with more time")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_context_with_any_timeout_can_be_cancelled() {
+        for timeout in [Duration::from_secs(1_000), Duration::MAX] {
+            let ctx = Context::background().with_timeout(timeout);
+            ctx.clone().cancel();
+            assert_eq!(ctx.check().unwrap_err().kind(), ErrorKind::Cancelled, "{timeout:?}");
+        }
+    }
+
+    #[test]
+    fn an_interrupt_stays_while_another_thread_is_still_asking() {
+        let first = AtomicBool::new(true);
+        let ((asking, is_asked), (answer, answered)) = (mpsc::channel(), mpsc::channel::<()>());
+        let (asking, answered) = (Mutex::new(asking), Mutex::new(answered));
+        // Who asks first is told to go on, but only after who asks next was told to end.
+        let ctx = Context::background().with_interrupt(move || {
+            let is_first = first.swap(false, Ordering::SeqCst);
+            if is_first {
+                lock(&asking).send(()).unwrap();
+                lock(&answered).recv().unwrap();
+            }
+            !is_first
+        });
+        let until_interrupted = |ctx: &Context| {
+            while ctx.check().is_ok() {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(|| until_interrupted(&ctx));
+            is_asked.recv().unwrap();
+            until_interrupted(&ctx);
+            answer.send(()).unwrap();
+        });
+        assert_eq!(ctx.check().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
 }

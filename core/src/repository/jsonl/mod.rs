@@ -389,7 +389,8 @@ impl Draft for Making<'_> {
 
 impl Making<'_> {
     fn publish(self, ctx: &Context) -> Result<Session> {
-        let Self { repository, id, path, draft, temporary, lock, _reserved } = self;
+        // The last of them is dropped first: the temporary name is gone before the locks are released.
+        let Self { _reserved, lock, temporary, draft, path, id, repository } = self;
         let (file, state) = draft.finish()?;
         ctx.check()?;
         fs::hard_link(&temporary.0, &path).map_err(|error| match error.kind() {

@@ -167,6 +167,14 @@ impl<P> EntryIndex<P> {
         }
     }
 
+    /// Whether the first entries are those of `other`, at the same places.
+    pub(crate) fn begins_with(&self, other: &Self) -> bool {
+        let is_same = |(one, other): (&Indexed<P>, &Indexed<P>)| {
+            (&one.id, one.seq, one.parent) == (&other.id, other.seq, other.parent)
+        };
+        self.len() >= other.len() && self.entries.iter().zip(&other.entries).all(is_same)
+    }
+
     /// How many entries there are.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 use crate::model::json::push_quoted;
 use crate::model::value::Address;
 use crate::repository::file_name::{DRAFT, with_ending};
+use crate::storage::commit::MAX_SEQ;
+use crate::storage::jsonl::header::Header;
 use crate::storage::jsonl::line::Span;
 use crate::storage::jsonl::lines::Lines;
 use crate::storage::jsonl::spans::Spans;
@@ -102,7 +104,7 @@ impl JsonlStorage {
             })?;
             Ok(rewritten)
         });
-        let (file, identity, spans, next_seq) = match written {
+        let (file, identity, spans, header) = match written {
             Ok(rewritten) => rewritten,
             Err(error) => {
                 // The old file is as it was; a temporary one that cannot be removed is swept at the next create.
@@ -110,13 +112,15 @@ impl JsonlStorage {
                 return Err(error);
             }
         };
-        for (live, span) in live(&mut current.state).into_iter().zip(spans) {
+        let state = &mut current.state;
+        state.lines = 1 + spans.len() as u64;
+        for (live, span) in live(state).into_iter().zip(spans) {
             *live.span = span;
         }
         let after = identity.length;
         current.file = Arc::new(file);
         current.identity = identity;
-        current.state.header.next_seq = Some(next_seq);
+        current.state.header = header;
         current.state.end = after;
         current.state.unterminated = false;
         // It is in use from here on. Where its name cannot be synced, the next commit that promises to survive
@@ -133,12 +137,12 @@ impl JsonlStorage {
         current: &mut Current,
         temporary: &std::path::Path,
         ctx: &Context,
-    ) -> Result<(File, Identity, Vec<Span>, u64)> {
+    ) -> Result<(File, Identity, Vec<Span>, Header)> {
         let io = |error| Error::io("cannot write the compacted file", error).with_path(temporary);
         let source = Arc::clone(&current.file);
-        let next_seq = current.state.next_seq;
         let mut header = current.state.header.clone();
-        header.next_seq = Some(next_seq);
+        // A session that is full is so by what is alive in it, or has one number left again: there is no larger one.
+        header.next_seq = Some(current.state.next_seq.min(MAX_SEQ));
         let mut lines = Lines::create(temporary).map_err(io)?;
         lines.write(&[header.to_line().as_bytes()]).map_err(io)?;
         let all = live(&mut current.state);
@@ -161,7 +165,7 @@ impl JsonlStorage {
         // At both levels: a power failure must never cost more than the latest commits.
         file.sync_all().map_err(io)?;
         let identity = Identity::of(&file.metadata().map_err(io)?);
-        Ok((file, identity, spans, next_seq))
+        Ok((file, identity, spans, header))
     }
 }
 

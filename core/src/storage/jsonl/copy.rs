@@ -9,10 +9,10 @@ use crate::model::json::Json;
 use crate::storage::closed;
 use crate::storage::copy::indexed::{Indexed, Item, What};
 use crate::storage::copy::{Ordered, PAGE, Plan, Planner, Record, Sink};
+use crate::storage::jsonl::JsonlStorage;
 use crate::storage::jsonl::draft::EntryPlace;
 use crate::storage::jsonl::line::{Span, payload_of_entry, payload_of_usage};
 use crate::storage::jsonl::spans::Spans;
-use crate::storage::jsonl::{JsonlStorage, OpenMode};
 
 /// What is to be copied, and the file it stands in. A file that compaction replaces stays readable.
 struct Selected {
@@ -86,9 +86,7 @@ impl JsonlStorage {
 
     /// Plans and notes what is to be copied, between two commits.
     fn select(&self, plan: &mut Planner<'_>, ctx: &Context) -> Result<Selected> {
-        if self.options.mode == OpenMode::ReadOnly && !self.options.salvage {
-            self.follow()?;
-        }
+        self.follow()?;
         let _committing = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         let current = self.lock();
         let file = Arc::clone(&current.file);

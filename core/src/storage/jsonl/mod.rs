@@ -7,6 +7,8 @@ mod check;
 pub(crate) mod compact;
 mod copy;
 pub(crate) mod draft;
+#[cfg(test)]
+mod following;
 pub(crate) mod header;
 pub(crate) mod line;
 mod lines;
@@ -51,7 +53,7 @@ const COMPACT_FROM: u64 = 16 << 20;
 
 /// A value longer than this is read from the file each time.
 const SHORT_VALUE: usize = 64;
-/// A line longer than this is not kept for the next commit.
+/// What is written in a longer buffer than this does not keep it for the next commit.
 const KEPT_LINE: usize = 64 << 10;
 
 /// How a file is opened.
@@ -73,7 +75,7 @@ pub(crate) struct JsonlStorage {
     path: PathBuf,
     options: JsonlOptions,
     current: RwLock<Current>,
-    /// Held by a commit from its checks to its end: the line it writes, kept for the next one's.
+    /// Held by a commit from its checks to its end: the buffer for its line, kept empty for the next one's.
     committing: Mutex<String>,
     /// Closing waits for what was admitted.
     gate: Gate,
@@ -184,31 +186,38 @@ impl JsonlStorage {
         self.current.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state to read from. A session that only reads follows the writer first.
+    /// The state to read from.
     fn read(&self, ctx: &Context) -> Result<Reading<'_>> {
         ctx.check()?;
         let admitted = self.gate.enter().ok_or_else(closed)?;
-        if self.options.mode == OpenMode::ReadOnly && !self.options.salvage {
-            self.follow()?;
-        }
+        self.follow()?;
         Ok(Reading { current: self.lock(), _admitted: admitted })
     }
 
+    /// Takes in what the writer did meanwhile, where this session only reads beside one.
     fn follow(&self) -> Result<()> {
+        if self.options.mode != OpenMode::ReadOnly || self.options.salvage {
+            return Ok(());
+        }
         let now = Identity::of(&self.file_metadata()?);
-        let seen = self.lock().identity;
-        if now == seen {
+        if self.lock().is_all_of(now) {
             return Ok(());
         }
         let mut current = self.lock_mut();
+        // Another thread may have gone on beyond what was seen before the lock.
+        let now = Identity::of(&self.file_metadata()?);
         if !now.is_same_file(&current.identity) {
-            *current = Current::open(&self.path, false, &mut Damaged::Refuse)?;
-        } else if now.length > current.identity.length {
+            let other = Current::open(&self.path, false, &mut Damaged::Refuse)?;
+            if !other.state.goes_on_from(&current.state) {
+                return Err(self.changed("was replaced by one that does not go on from what was read"));
+            }
+            *current = other;
+        } else if now.length < current.state.end {
+            return Err(self.changed("is shorter than what was read of it"));
+        } else if !current.is_all_of(now) {
             let file = Arc::clone(&current.file);
             current.state.read_more(&file).map_err(|error| error.with_path(&self.path))?;
             current.identity = now;
-        } else if now.length < current.state.end {
-            return Err(self.changed("is shorter than what was read of it"));
         }
         Ok(())
     }
@@ -269,7 +278,20 @@ impl JsonlStorage {
         current.file.set_len(end).map_err(failed)?;
         current.identity.length = end;
         // What is written next must not meet remains of it after a power loss.
-        if self.is_power() { current.file.sync_data().map_err(failed) } else { Ok(()) }
+        let synced = if self.is_power() { current.file.sync_data() } else { Ok(()) };
+        synced.map_err(|error| {
+            // It may have lost what stands before the tail, and no later sync tells.
+            self.fault(failed(error), "what is on the disk is not known")
+        })
+    }
+
+    /// Ends writing: the error for what failed, with what it leaves unknown.
+    fn fault(&self, error: Error, unknown: &str) -> Error {
+        self.faulted.store(true, Ordering::Release);
+        Error::new(ErrorKind::StorageFault, format!("{}, and {unknown}", error.message()))
+            .with_path(&self.path)
+            .with_hint("open the session again")
+            .with_source(error)
     }
 
     /// Appends a line. What a failure leaves is cut off again; `Err` means the file is as it was, or the
@@ -302,11 +324,7 @@ impl JsonlStorage {
             Ok(()) => "what is on the disk is not known".to_owned(),
             Err(cause) => format!("what was left of it cannot be cut off: {cause}"),
         };
-        self.faulted.store(true, Ordering::Release);
-        Err(Error::new(ErrorKind::StorageFault, format!("{}, and {what}", error.message()))
-            .with_path(&self.path)
-            .with_hint("open the session again")
-            .with_source(error))
+        Err(self.fault(error, &what))
     }
 
     fn text(&self, file: &File, span: Span) -> Result<String> {
@@ -363,17 +381,28 @@ impl Current {
         Ok(Self { file: Arc::new(file), identity, state, short_values: HashMap::new() })
     }
 
-    /// Keeps what the writes from `first_seq` on set, if it is short.
+    /// Whether everything in the file as it is now was understood. Of a torn tail no length tells whether it was
+    /// cut off since, and something else written in its place.
+    fn is_all_of(&self, now: Identity) -> bool {
+        now.is_same_file(&self.identity) && now.length == self.state.end
+    }
+
+    /// Keeps what the writes from `first_seq` on set, if it is short; what they set otherwise or delete is kept no
+    /// longer.
     fn keep_short_values(&mut self, writes: &[Write], first_seq: u64) {
         for (seq, write) in (first_seq..).zip(writes) {
-            if let Write::SetValue(address, value) = write
-                && value.as_str().len() <= SHORT_VALUE
-            {
-                let kept = (seq, value.clone());
-                match self.short_values.get_mut(address) {
-                    Some(before) => *before = kept,
-                    None => drop(self.short_values.insert(address.clone(), kept)),
+            match write {
+                Write::SetValue(address, value) if value.as_str().len() <= SHORT_VALUE => {
+                    let kept = (seq, value.clone());
+                    match self.short_values.get_mut(address) {
+                        Some(before) => *before = kept,
+                        None => drop(self.short_values.insert(address.clone(), kept)),
+                    }
                 }
+                Write::SetValue(address, _) | Write::DeleteValue(address) => {
+                    self.short_values.remove(address);
+                }
+                _ => {}
             }
         }
     }
@@ -496,9 +525,8 @@ impl Storage for JsonlStorage {
             return Err(read_only());
         }
         let _admitted = self.gate.enter().ok_or_else(closed)?;
-        let mut line = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
-        line.clear();
-        line.shrink_to(KEPT_LINE);
+        let mut kept = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut line = std::mem::take(&mut *kept);
         self.check_fault()?;
         let timestamp = time_of(self.options.clock.as_ref())?;
         let (first_seq, records, has_torn_tail) = {
@@ -541,6 +569,10 @@ impl Storage for JsonlStorage {
         };
         current.identity.length = current.state.end;
         current.keep_short_values(writes, first_seq);
+        if line.capacity() <= KEPT_LINE {
+            line.clear();
+            *kept = line;
+        }
         Ok(result)
     }
 
@@ -553,7 +585,7 @@ impl Storage for JsonlStorage {
             return Ok(());
         }
         let mut current = self.lock_mut();
-        if self.options.compact_on_close {
+        if self.options.compact_on_close && current.state.end > COMPACT_FROM {
             let live = current.state.live_bytes();
             let dead = current.state.end.saturating_sub(live);
             if dead > live && dead > COMPACT_FROM {

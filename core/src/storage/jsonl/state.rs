@@ -89,6 +89,13 @@ impl State {
         Ok(state)
     }
 
+    /// Whether this is a later state of the session that `before` is of: entries are written once and stay.
+    pub(crate) fn goes_on_from(&self, before: &Self) -> bool {
+        self.header.metadata.id == before.header.metadata.id
+            && self.next_seq >= before.next_seq
+            && self.entries.begins_with(&before.entries)
+    }
+
     /// Reads what was added behind what was understood.
     pub(crate) fn read_more(&mut self, file: &File) -> Result<()> {
         let mut lines = lines_from(file, self.end, u64::MAX)?;

@@ -12,13 +12,13 @@ fn shared(folder: &str) -> Option<PathBuf> {
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared"), PathBuf::from);
     let path = root.join(folder);
     if !path.exists() {
-        eprintln!("skipped: {} is not there", path.display());
+        eprintln!("\nSKIPPED: {} is not there; set PISESSION_SHARED\n", path.display());
         return None;
     }
     Some(path)
 }
 
-fn options(mode: OpenMode) -> JsonlOptions {
+pub(super) fn options(mode: OpenMode) -> JsonlOptions {
     JsonlOptions {
         mode,
         durability: Durability::Process,
@@ -101,13 +101,13 @@ fn torn_tails_are_dropped_or_kept_as_judged() {
     }
 }
 
-fn session(folder: &Path) -> PathBuf {
+pub(super) fn session(folder: &Path) -> PathBuf {
     let path = folder.join("s.jsonl");
     fs::write(&path, "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\",\"future\":[1]}\n").unwrap();
     path
 }
 
-fn set(key: &str, value: &str) -> Write {
+pub(super) fn set(key: &str, value: &str) -> Write {
     Write::SetValue(Address::new("app", key).unwrap(), Json::parse(value).unwrap())
 }
 
@@ -344,4 +344,78 @@ fn a_short_value_is_the_newest_one_through_sets_deletes_and_failed_commits() {
     let refused = Write::SetValue(Address::new("pi.nobody", "").unwrap(), Json::null());
     storage.commit(&[set("n", "6"), refused], &ctx).unwrap_err();
     assert_eq!(value().as_deref(), Some("5"));
+}
+
+#[test]
+fn no_short_value_is_kept_that_is_not_there() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let long = format!("\"{}\"", "x".repeat(500));
+    for number in 0..100 {
+        let key = format!("operation{number}");
+        storage.commit(&[set(&key, "1"), set("long", "1")], &ctx).unwrap();
+        let gone = Write::DeleteValue(Address::new("app", &key).unwrap());
+        storage.commit(&[gone, set("long", &long), set("kept", "1")], &ctx).unwrap();
+    }
+    assert_eq!(storage.lock().short_values.len(), 1);
+}
+
+#[test]
+fn the_buffer_of_a_long_line_is_not_kept() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    let kept = || storage.committing.lock().unwrap().capacity();
+    storage.commit(&[set("a", "1")], &ctx).unwrap();
+    let short = kept();
+    assert!((1..=KEPT_LINE).contains(&short));
+    storage.commit(&[set("a", &format!("\"{}\"", "x".repeat(2 * KEPT_LINE)))], &ctx).unwrap();
+    assert!(kept() <= KEPT_LINE);
+    storage.commit(&[set("a", "2")], &ctx).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
+}
+
+#[test]
+fn a_session_that_used_up_its_numbers_is_compacted_and_opens_again() {
+    let ctx = Context::background();
+    for is_last_alive in [true, false] {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = session(temporary.path());
+        let header = fs::read_to_string(&path).unwrap();
+        fs::write(
+            &path,
+            header.replace(",\"future\"", &format!(",\"nextSeq\":{},\"future\"", commit::MAX_SEQ - 1)),
+        )
+        .unwrap();
+        let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+        let last =
+            if is_last_alive { set("b", "2") } else { Write::DeleteValue(Address::new("x", "").unwrap()) };
+        storage.commit(&[set("a", "1"), last], &ctx).unwrap();
+        storage.compact(&ctx).unwrap();
+        assert_eq!(storage.commit(&[set("c", "1")], &ctx).unwrap_err().kind(), ErrorKind::TooLarge);
+        drop(storage);
+        let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+        assert_eq!(storage.scan_values("app", "", &ctx).unwrap().len(), 1 + usize::from(is_last_alive));
+        let next = storage.next_seq(&ctx).unwrap();
+        assert_eq!(next, commit::MAX_SEQ + u64::from(is_last_alive));
+        let result = storage.commit(&[set("c", "1"), set("d", "1")], &ctx);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::TooLarge);
+    }
+}
+
+#[test]
+fn lines_are_counted_as_the_file_has_them_after_a_compaction() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let ctx = Context::background();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    for number in 0..10 {
+        storage.commit(&[set("n", &number.to_string()), set("m", "1")], &ctx).unwrap();
+    }
+    storage.compact(&ctx).unwrap();
+    storage.commit(&[set("n", "1")], &ctx).unwrap();
+    assert_eq!(storage.lock().state.lines, fs::read_to_string(&path).unwrap().lines().count() as u64);
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use pisession::{
     Context, CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, open_repository,
 };
-use support::{Place, ToldClock, URIS, background};
+use support::{Place, ToldClock, URIS, background, counting_options};
 
 const TRIES: u32 = 120;
 
@@ -92,5 +92,23 @@ fn times_that_no_file_can_hold_are_refused_with_nothing_written() {
         let listed = place.repository.list(&ListOptions::default(), &background()).unwrap();
         assert!(listed.iter().all(|item| item.problem.is_none()), "{uri} {listed:?}");
         assert!(listed.iter().all(|item| item.metadata.as_ref().unwrap().id != "none"), "{uri}");
+    }
+}
+
+/// Only the library's own ids are new without a look at what is there.
+#[test]
+fn an_id_that_a_given_generator_makes_again_is_refused() {
+    for uri in URIS.iter().filter(|uri| **uri != "memory:") {
+        let folder = tempfile::tempdir().unwrap();
+        let uri = uri.replace("{folder}", folder.path().to_str().unwrap());
+        let create = |clock: Arc<ToldClock>| {
+            let options = RepositoryOptions { clock, ..counting_options() };
+            open_repository(&uri, options).unwrap().create(&CreateOptions::default(), &background())
+        };
+        let session = create(Arc::default()).unwrap();
+        session.close(&background()).unwrap();
+        let later = ToldClock::default();
+        later.tell(1_000);
+        assert_eq!(create(Arc::new(later)).unwrap_err().kind(), ErrorKind::SessionExists, "{uri}");
     }
 }

@@ -204,8 +204,9 @@ impl JsonlRepository {
         }
         // The file's name says when it was made, so a lock of its own reserves the id.
         let reserved = self.root.join(name::reservation(&id));
-        // A new id of our own is in no file.
-        let exists = || Ok(options.id.is_some() && !self.files_of(&id, ctx)?.0.is_empty());
+        // A new id of our own is in no file; one of another generator may be.
+        let may_exist = options.id.is_some() || self.files.options.ids.is_some();
+        let exists = || Ok(may_exist && !self.files_of(&id, ctx)?.0.is_empty());
         let reserved = self.files.reserve(&id, &reserved, exists, ctx)?;
         let lock = lock_session(&id, &with_ending(&path, LOCK))?;
         let temporary = Temporary(with_ending(&path, DRAFT));

@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from scenario import CASES, LEVELS, PLACES, Call, Failed, Operation, Scenario, at, calls_of, name_of
+from scenario import (
+    CASES,
+    LEVELS,
+    OPERATIONS,
+    PLACES,
+    Call,
+    Failed,
+    Operation,
+    Scenario,
+    at,
+    calls_of,
+    name_of,
+)
 
 # How many failures of an operation are tried; the others are left out by chance.
 MOST = int(os.environ.get("FAULTS", "15"))
@@ -178,6 +190,32 @@ def problems_of(failing: Failing, faults: list[Fault]) -> list[str]:
             failing.program = Scenario(failing.level, failing.folder)
             failing.checker = Scenario(failing.level)
     return wrong
+
+
+APPENDS = [operation for operation in OPERATIONS if operation.name.startswith("append")]
+
+
+@pytest.mark.parametrize("operation", APPENDS, ids=[operation.name for operation in APPENDS])
+def test_a_file_that_could_not_be_synced_is_written_no_more(operation: Operation, folder: Path) -> None:
+    """A later sync would not tell what the failed one lost."""
+    failing = Failing((operation, "jsonl:lines", "power"), folder)
+    program = failing.program
+    try:
+        changes = list(enumerate((call for call in failing.calls if call.changes), 1))
+        syncs = [number for number, call in changes if "sync" in call.name and call.path.endswith(".jsonl")]
+        assert len(syncs) == (2 if operation.torn else 1)
+        for number in syncs:
+            sessions = failing.copy(failing.prepared, f"sessions{number}")
+            steps = [at("jsonl:lines", sessions), *operation.opening]
+            program.do_all([*steps, f"faults plan changes {number} 1 fail {errno.EIO}"])
+            for step in (operation.step, "commit 70", "compact"):
+                with pytest.raises(Failed) as failed:
+                    program.do(step)
+                assert failed.value.kind == "StorageFault", failed.value
+            program.do("faults off")
+            assert failing.survivor(failing.copy(sessions, f"left{number}")) == failing.old
+    finally:
+        failing.close()
 
 
 @pytest.mark.parametrize("level", LEVELS)

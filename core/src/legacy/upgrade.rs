@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,6 +24,7 @@ use crate::session::Session;
 use crate::session::backend::LocalSession;
 use crate::storage::jsonl::compact::sync_folder;
 use crate::storage::jsonl::header::Header;
+use crate::storage::jsonl::lines::keep_owner;
 use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
 
 /// How the name of a file that is to take the place of an old one ends.
@@ -114,15 +115,6 @@ impl Drop for Draft {
             _ => {}
         }
     }
-}
-
-/// Gives the new file owner and permissions of the old one.
-fn keep_owner(old: &File, new: &File) -> io::Result<()> {
-    let (was, is) = (old.metadata()?, new.metadata()?);
-    if (was.uid(), was.gid()) != (is.uid(), is.gid()) {
-        fchown(new, Some(was.uid()), Some(was.gid()))?;
-    }
-    new.set_permissions(was.permissions())
 }
 
 /// The old file under a name that stays.

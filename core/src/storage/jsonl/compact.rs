@@ -143,7 +143,7 @@ impl JsonlStorage {
         let mut header = current.state.header.clone();
         // A session that is full is so by what is alive in it, or has one number left again: there is no larger one.
         header.next_seq = Some(current.state.next_seq.min(MAX_SEQ));
-        let mut lines = Lines::create(temporary).map_err(io)?;
+        let mut lines = Lines::create_in_place_of(&source, temporary).map_err(io)?;
         lines.write(&[header.to_line().as_bytes()]).map_err(io)?;
         let all = live(&mut current.state);
         let mut texts = Spans::of(Arc::clone(&source));
@@ -159,9 +159,6 @@ impl JsonlStorage {
             lines.write(&[before.as_bytes(), payload, behind.as_bytes(), b"\n"]).map_err(io)?;
         }
         let file = lines.into_file().map_err(io)?;
-        if let Ok(metadata) = source.metadata() {
-            file.set_permissions(metadata.permissions()).map_err(io)?;
-        }
         // At both levels: a power failure must never cost more than the latest commits.
         file.sync_all().map_err(io)?;
         let identity = Identity::of(&file.metadata().map_err(io)?);

@@ -11,7 +11,7 @@ pub(crate) mod draft;
 mod following;
 pub(crate) mod header;
 pub(crate) mod line;
-mod lines;
+pub(crate) mod lines;
 mod spans;
 pub(crate) mod state;
 #[cfg(test)]

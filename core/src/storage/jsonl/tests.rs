@@ -419,3 +419,26 @@ fn lines_are_counted_as_the_file_has_them_after_a_compaction() {
     storage.commit(&[set("n", "1")], &ctx).unwrap();
     assert_eq!(storage.lock().state.lines, fs::read_to_string(&path).unwrap().lines().count() as u64);
 }
+
+#[test]
+fn a_compacted_file_keeps_owner_and_permissions_and_is_never_open_to_more_people() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let other = temporary.path().join("other");
+    // Only root may give a file away; anyone else keeps it.
+    let is_given_away = chown(&path, Some(12_345), Some(12_346)).is_ok();
+    for mode in [0o600, 0o640, 0o666] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let before = fs::metadata(&path).unwrap();
+        let begun = lines::Lines::create_in_place_of(&File::open(&path).unwrap(), &other).unwrap();
+        assert_eq!(fs::metadata(&other).unwrap().mode() & 0o777, mode);
+        drop(begun);
+        let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+        storage.commit(&[set("a", "1")], &Context::background()).unwrap();
+        storage.compact(&Context::background()).unwrap();
+        let after = fs::metadata(&path).unwrap();
+        assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
+        assert!(!is_given_away || after.uid() == 12_345);
+    }
+}

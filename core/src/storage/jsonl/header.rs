@@ -1,6 +1,7 @@
 //! The first line of a format-4 file.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::model::id::check_id;
 use crate::model::json::{Json, Members, count_of, end_of_text, push_quoted, scan_object, text_of};
 use crate::model::usage::rest_object;
 use crate::session::backend::SessionMetadata;
@@ -70,8 +71,8 @@ impl Header {
         }
         let corrupt =
             |what: &str| Error::new(ErrorKind::Corrupt, format!("the header {what}")).with_line(1, 0);
-        let id =
-            members.text("id").filter(|id| !id.is_empty()).ok_or_else(|| corrupt("has no id"))?.into_owned();
+        let id = members.text("id").ok_or_else(|| corrupt("has no id"))?.into_owned();
+        check_id(&id).map_err(|error| corrupt(&format!("has an id that is none: {}", error.message())))?;
         let version = members
             .get("storageVersion")
             .and_then(count_of)

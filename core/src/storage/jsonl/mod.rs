@@ -7,8 +7,6 @@ mod check;
 pub(crate) mod compact;
 mod copy;
 pub(crate) mod draft;
-#[cfg(test)]
-mod following;
 pub(crate) mod header;
 pub(crate) mod line;
 pub(crate) mod lines;

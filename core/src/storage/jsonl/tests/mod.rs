@@ -1,4 +1,7 @@
-//! Files that another implementation wrote, damaged ones among them, and what must become of each.
+//! The backend by itself: files that another implementation wrote, damaged ones among them, what is in memory and
+//! in the file after each step, and readers beside writers.
+
+mod following;
 
 use std::path::PathBuf;
 
@@ -18,7 +21,7 @@ fn shared(folder: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-pub(super) fn options(mode: OpenMode) -> JsonlOptions {
+fn options(mode: OpenMode) -> JsonlOptions {
     JsonlOptions {
         mode,
         durability: Durability::Process,
@@ -101,13 +104,13 @@ fn torn_tails_are_dropped_or_kept_as_judged() {
     }
 }
 
-pub(super) fn session(folder: &Path) -> PathBuf {
+fn session(folder: &Path) -> PathBuf {
     let path = folder.join("s.jsonl");
     fs::write(&path, "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\",\"future\":[1]}\n").unwrap();
     path
 }
 
-pub(super) fn set(key: &str, value: &str) -> Write {
+fn set(key: &str, value: &str) -> Write {
     Write::SetValue(Address::new("app", key).unwrap(), Json::parse(value).unwrap())
 }
 
@@ -440,5 +443,17 @@ fn a_compacted_file_keeps_owner_and_permissions_and_is_never_open_to_more_people
         let after = fs::metadata(&path).unwrap();
         assert_eq!((after.mode(), after.uid(), after.gid()), (before.mode(), before.uid(), before.gid()));
         assert!(!is_given_away || after.uid() == 12_345);
+    }
+}
+
+#[test]
+fn a_header_whose_id_is_none_is_corrupt() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let text = fs::read_to_string(&path).unwrap();
+    for id in ["\"\"", "\"a\\u0000b\"", "\"\\ud800\"", "1"] {
+        fs::write(&path, text.replace("\"s\"", id)).unwrap();
+        let error = JsonlStorage::open(&path, options(OpenMode::ReadOnly)).unwrap_err();
+        assert_eq!((error.kind(), error.line()), (ErrorKind::Corrupt, Some(1)), "{id}");
     }
 }

@@ -1,11 +1,8 @@
 //! Readers beside a writer, and beside programs that put other files in the place of a session's.
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-use super::tests::{options, session, set};
 use super::*;
-use crate::model::entry::NewEntry;
 use crate::storage::copy::{Plan, Record};
 
 fn reader(path: &Path) -> JsonlStorage {

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pisession::{
-    Context, CreateOptions, Durability, ErrorKind, ListOptions, RepositoryOptions, open_repository,
+    Context, CreateOptions, Durability, ErrorKind, IdGenerator, ListOptions, RepositoryOptions,
+    open_repository,
 };
 use support::{Place, ToldClock, URIS, background, counting_options};
 
@@ -110,5 +111,26 @@ fn an_id_that_a_given_generator_makes_again_is_refused() {
         let later = ToldClock::default();
         later.tell(1_000);
         assert_eq!(create(Arc::new(later)).unwrap_err().kind(), ErrorKind::SessionExists, "{uri}");
+    }
+}
+
+/// Makes the id it was given.
+#[derive(Debug)]
+struct OneId(&'static str);
+
+impl IdGenerator for OneId {
+    fn next(&self, _timestamp: Option<i64>) -> String {
+        self.0.to_owned()
+    }
+}
+
+#[test]
+fn an_id_that_is_none_is_refused_also_from_a_generator() {
+    for (uri, id) in URIS.iter().flat_map(|uri| [(uri, ""), (uri, "a\0b")]) {
+        let ids: Option<Arc<dyn IdGenerator>> = Some(Arc::new(OneId(id)));
+        let place = Place::new(uri, RepositoryOptions { ids, ..RepositoryOptions::default() });
+        let refused = place.repository.create(&CreateOptions::default(), &background()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidId, "{uri} {id:?}");
+        assert!(place.repository.list(&ListOptions::default(), &background()).unwrap().is_empty(), "{uri}");
     }
 }

@@ -36,6 +36,15 @@ struct Live<'a> {
     span: &'a mut Span,
 }
 
+/// The new file, not yet in place, and where in it everything alive stands.
+struct Rewritten {
+    file: File,
+    identity: Identity,
+    /// In `seq` order.
+    spans: Vec<Span>,
+    header: Header,
+}
+
 impl State {
     /// About how many bytes are alive: the file could be rewritten with so many.
     pub(crate) fn live_bytes(&mut self) -> u64 {
@@ -99,12 +108,14 @@ impl JsonlStorage {
         let before = current.identity.length;
         let temporary = with_ending(&self.path, DRAFT);
         let written = self.write_live(current, &temporary, ctx).and_then(|rewritten| {
+            // It took a while: what another program wrote meanwhile is not in the new file.
+            self.check_unchanged(current.identity)?;
             fs::rename(&temporary, &self.path).map_err(|error| {
                 Error::io("cannot put the compacted file in place", error).with_path(&self.path)
             })?;
             Ok(rewritten)
         });
-        let (file, identity, spans, header) = match written {
+        let Rewritten { file, identity, spans, header } = match written {
             Ok(rewritten) => rewritten,
             Err(error) => {
                 // The old file is as it was; a temporary one that cannot be removed is swept at the next create.
@@ -131,13 +142,12 @@ impl JsonlStorage {
         Ok(Compaction { before, after })
     }
 
-    #[allow(clippy::type_complexity)]
     fn write_live(
         &self,
         current: &mut Current,
         temporary: &std::path::Path,
         ctx: &Context,
-    ) -> Result<(File, Identity, Vec<Span>, Header)> {
+    ) -> Result<Rewritten> {
         let io = |error| Error::io("cannot write the compacted file", error).with_path(temporary);
         let source = Arc::clone(&current.file);
         let mut header = current.state.header.clone();
@@ -162,7 +172,7 @@ impl JsonlStorage {
         // At both levels: a power failure must never cost more than the latest commits.
         file.sync_all().map_err(io)?;
         let identity = Identity::of(&file.metadata().map_err(io)?);
-        Ok((file, identity, spans, header))
+        Ok(Rewritten { file, identity, spans, header })
     }
 }
 

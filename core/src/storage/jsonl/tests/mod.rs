@@ -457,3 +457,26 @@ fn a_header_whose_id_is_none_is_corrupt() {
         assert_eq!((error.kind(), error.line()), (ErrorKind::Corrupt, Some(1)), "{id}");
     }
 }
+
+#[test]
+fn what_another_program_appends_during_a_compaction_is_not_lost() {
+    let temporary = tempfile::tempdir().unwrap();
+    let path = session(temporary.path());
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    storage.commit(&[set("a", "1")], &Context::background()).unwrap();
+    let line = "{\"kind\":\"value\",\"op\":\"set\",\"seq\":7,\"namespace\":\"x\",\"key\":\"\",\"value\":1}\n";
+    let appended_to = path.clone();
+    // Asked while the new file is being written.
+    let ctx = Context::background().with_interrupt(move || {
+        OpenOptions::new().append(true).open(&appended_to).unwrap().write_all(line.as_bytes()).unwrap();
+        false
+    });
+    let error = loop {
+        if let Err(error) = storage.compact(&ctx) {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::FileChanged);
+    assert!(fs::read_to_string(&path).unwrap().ends_with(line));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the new file is gone");
+}

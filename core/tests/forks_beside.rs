@@ -56,8 +56,17 @@ fn whole(fork: &Session) -> u64 {
     let ctx = background();
     let count = number(fork, "count").unwrap_or(0);
     assert_eq!(fork.stats(&ctx).unwrap().message_count, count);
-    let read = ListRead { limit: 10_000, ..ListRead::default() };
-    assert_eq!(fork.read_list(&list(), &read, &ctx).unwrap().len() as u64, count);
+    let (mut elements, mut cursor) = (0, None);
+    loop {
+        let page = ListRead { cursor, limit: 10_000, ..ListRead::default() };
+        let page = fork.read_list(&list(), &page, &ctx).unwrap();
+        elements += page.len() as u64;
+        cursor = page.last().map(|last| last.seq);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(elements, count);
     let main = fork.branch("main", &ctx).unwrap();
     let path = main.map_or(0, |main| main.find_entries(&Default::default(), &ctx).unwrap().len());
     assert_eq!(path as u64, count);

@@ -8,6 +8,7 @@ pub(crate) mod jsonl;
 pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod sqlite;
+pub(crate) mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -5,11 +5,12 @@
 pub(crate) mod name;
 pub(crate) mod open;
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::context::Context;
@@ -20,6 +21,7 @@ use crate::model::address::session_name;
 use crate::repository::file_name::{DRAFT, LOCK, with_ending};
 use crate::repository::files::{Files, file_at, is_same_file, lock_session, outside, refuse_dangling};
 use crate::repository::lock::FileLock;
+use crate::repository::turns::Turns;
 use crate::repository::{
     Backend, CreateOptions, Format, ListOptions, OpenMode, OpenOptions, RepositoryOptions, SessionListing,
     session_exists, unknown_session,
@@ -32,6 +34,7 @@ use crate::storage::copy::{Draft, Record, Sink};
 use crate::storage::jsonl::draft::JsonlDraft;
 use crate::storage::jsonl::header::{FORMAT, Header};
 use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
+use crate::sync::lock;
 
 /// How far the header of a file is looked for in a listing.
 const HEADER: u64 = 1 << 20;
@@ -51,6 +54,8 @@ pub(crate) struct JsonlRepository {
     root: PathBuf,
     layout: Layout,
     files: Files,
+    /// When the folders that sessions were made in are swept again.
+    swept: Mutex<HashMap<PathBuf, Arc<Turns>>>,
 }
 
 /// What a file says of itself at its beginning, and when it was last written.
@@ -63,7 +68,7 @@ struct Found {
 
 impl JsonlRepository {
     fn new(root: &Path, layout: Layout, options: Arc<RepositoryOptions>) -> Self {
-        Self { root: root.to_owned(), layout, files: Files::new(options) }
+        Self { root: root.to_owned(), layout, files: Files::new(options), swept: Mutex::default() }
     }
 
     /// The repository at `path`, which stands as it was given.
@@ -87,12 +92,15 @@ impl JsonlRepository {
 
     /// The session files here.
     fn paths(&self) -> Result<Vec<PathBuf>> {
+        let listed = |folder: &Path| {
+            names(folder).map_err(|error| Error::io("cannot read the folder", error).with_path(folder))
+        };
         let mut found = Vec::new();
-        for folder in names(&self.root)? {
+        for folder in listed(&self.root)? {
             if is_session_name(&folder) {
                 found.push(folder);
             } else if folder.is_dir() {
-                found.extend(names(&folder)?.into_iter().filter(|path| is_session_name(path)));
+                found.extend(listed(&folder)?.into_iter().filter(|path| is_session_name(path)));
             }
         }
         Ok(found)
@@ -200,7 +208,7 @@ impl JsonlRepository {
         self.files.make_folder(&folder)?;
         // Beside a file that was opened by its path lies what is nobody's to sweep.
         if self.layout == Layout::ByWorkingFolder {
-            self.sweep(&folder)?;
+            self.sweep(&folder);
         }
         // The file's name says when it was made, so a lock of its own reserves the id.
         let reserved = self.root.join(name::reservation(&id));
@@ -214,40 +222,53 @@ impl JsonlRepository {
         Ok(Making { repository: self, id, path, temporary, draft, lock, _reserved: reserved })
     }
 
-    /// Removes what creates and compactions that were killed left in a folder, and reserved ids.
-    fn sweep(&self, folder: &Path) -> Result<()> {
-        for path in names(&self.root)? {
-            // Dropped, an abandoned lock takes its file with it.
-            if path.as_os_str().as_encoded_bytes().ends_with(name::RESERVATION.as_bytes())
-                && let Err(error) = FileLock::take_abandoned(&path, false)
-            {
-                not_swept(&path, &error);
-            }
-        }
-        for path in names(folder)? {
-            let Some(name) = path.to_str() else { continue };
-            let endings = [upgrade::DRAFT, DRAFT, LOCK];
-            let Some(target) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
-            if !target.ends_with(name::ENDING) {
-                continue;
-            }
-            // Only with its lock: then nobody is making it.
-            let lock = with_ending(Path::new(target), LOCK);
-            let swept = FileLock::take_abandoned(&lock, true).and_then(|lock| match lock {
-                Some(_held) => [upgrade::DRAFT, DRAFT].iter().try_for_each(|ending| {
-                    match fs::remove_file(with_ending(Path::new(target), ending)) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                        _ => Ok(()),
-                    }
-                }),
-                None => Ok(()),
-            });
-            if let Err(error) = swept {
-                not_swept(&path, &error);
-            }
-        }
-        Ok(())
+    /// Removes what creates and compactions that were killed left in a folder, and reserved ids, now and then.
+    fn sweep(&self, folder: &Path) {
+        let turns = Arc::clone(lock(&self.swept).entry(folder.to_owned()).or_default());
+        turns.take(folder, || Ok(sweep_reservations(&self.root)? + sweep_folder(folder)?));
     }
+}
+
+/// Removes reserved ids of those who died; the number of names found.
+fn sweep_reservations(root: &Path) -> io::Result<usize> {
+    let paths = names(root)?;
+    for path in &paths {
+        // Dropped, an abandoned lock takes its file with it.
+        if path.as_os_str().as_encoded_bytes().ends_with(name::RESERVATION.as_bytes())
+            && let Err(error) = FileLock::take_abandoned(path, false)
+        {
+            not_swept(path, &error);
+        }
+    }
+    Ok(paths.len())
+}
+
+/// Removes unfinished files and locks of those who died; the number of names found.
+fn sweep_folder(folder: &Path) -> io::Result<usize> {
+    let paths = names(folder)?;
+    for path in &paths {
+        let Some(name) = path.to_str() else { continue };
+        let endings = [upgrade::DRAFT, DRAFT, LOCK];
+        let Some(target) = endings.iter().find_map(|ending| name.strip_suffix(ending)) else { continue };
+        if !target.ends_with(name::ENDING) {
+            continue;
+        }
+        // Only with its lock: then nobody is making it.
+        let lock = with_ending(Path::new(target), LOCK);
+        let swept = FileLock::take_abandoned(&lock, true).and_then(|lock| match lock {
+            Some(_held) => [upgrade::DRAFT, DRAFT].iter().try_for_each(|ending| {
+                match fs::remove_file(with_ending(Path::new(target), ending)) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                    _ => Ok(()),
+                }
+            }),
+            None => Ok(()),
+        });
+        if let Err(error) = swept {
+            not_swept(path, &error);
+        }
+    }
+    Ok(paths.len())
 }
 
 impl Backend for JsonlRepository {
@@ -457,13 +478,9 @@ fn is_session_name(path: &Path) -> bool {
 }
 
 /// What lies in a folder; nothing if it is not there.
-fn names(folder: &Path) -> Result<Vec<PathBuf>> {
-    let failed = |error| Error::io("cannot read the folder", error).with_path(folder);
+fn names(folder: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        entries => {
-            let paths = entries.map_err(failed)?.map(|entry| entry.map(|entry| entry.path()));
-            paths.collect::<io::Result<_>>().map_err(failed)
-        }
+        entries => entries?.map(|entry| entry.map(|entry| entry.path())).collect(),
     }
 }

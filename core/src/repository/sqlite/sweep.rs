@@ -3,52 +3,32 @@
 use std::fs;
 use std::io;
 use std::path::Path;
-use std::sync::{Mutex, TryLockError};
 
 use crate::repository::file_name::{LOCK, SESSION, SIDE_FILES, target_of_draft};
 use crate::repository::lock::FileLock;
-
-/// A sweep looks at every name of a folder. It is done again after a sixteenth as many creates as it found
-/// names: making n sessions costs n, not n².
-const SHARE: usize = 16;
+use crate::repository::turns::Turns;
 
 /// Sweeps a folder now and then.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     /// How the lock files that are ours end there. Others are nobody's business: `Cargo.lock` is one.
     locks: &'static str,
-    /// When the next sweep is due, in creates.
-    due: Mutex<usize>,
+    turns: Turns,
 }
 
 impl Sweep {
     pub(crate) fn of(locks: &'static str) -> Self {
-        Self { locks, due: Mutex::new(0) }
+        Self { locks, turns: Turns::default() }
     }
 
-    /// Sweeps the folder if that is due. What cannot be swept stays and harms nothing.
+    /// Sweeps the folder if that is due.
     pub(crate) fn run(&self, folder: &Path) {
         self.run_with(folder, || Ok(()));
     }
 
     /// The same; `more` is done first.
     pub(crate) fn run_with(&self, folder: &Path, more: impl FnOnce() -> io::Result<()>) {
-        let mut left = match self.due.try_lock() {
-            Ok(left) => left,
-            Err(TryLockError::Poisoned(left)) => left.into_inner(),
-            // Somebody else is at it.
-            Err(TryLockError::WouldBlock) => return,
-        };
-        if *left > 0 {
-            *left -= 1;
-            return;
-        }
-        match more().and_then(|()| sweep(folder, self.locks)) {
-            Ok(names) => *left = names / SHARE,
-            Err(error) => {
-                tracing::debug!(%error, path = %folder.display(), "a folder could not be swept");
-            }
-        }
+        self.turns.take(folder, || more().and_then(|()| sweep(folder, self.locks)));
     }
 }
 

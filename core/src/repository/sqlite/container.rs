@@ -146,7 +146,7 @@ impl Container {
             match FileLock::take(&with_ending(&self.path, LOCK))? {
                 Attempt::Taken(_lock) => {
                     if file_at(&self.path)?.is_none() {
-                        match Database::create(&self.path, None, ctx) {
+                        match Database::create(&self.path, None, shared.files.options.durability, ctx) {
                             Err(error) if error.kind() == ErrorKind::SessionExists => {}
                             made => made?,
                         }

@@ -62,7 +62,7 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Session> {
         let (path, lock) = self.reserve(shared, &metadata.id, id_was_given, ctx)?;
-        Database::create(&path, Some(&metadata), ctx)?;
+        Database::create(&path, Some(&metadata), shared.files.options.durability, ctx)?;
         self.open_new(shared, metadata, path, lock)
     }
 
@@ -75,7 +75,7 @@ impl Folder {
         ctx: &Context,
     ) -> Result<Making<'a>> {
         let (path, lock) = self.reserve(shared, &metadata.id, id_was_given, ctx)?;
-        let draft = SessionDraft::in_file(&path, metadata.clone())?;
+        let draft = SessionDraft::in_file(&path, metadata.clone(), shared.files.options.durability)?;
         Ok(Making { folder: self, shared, metadata, path, draft, lock })
     }
 

@@ -1,4 +1,7 @@
-//! Whole copies, between all backends.
+//! Whole copies, between all backends, and what others see of one that is being made.
+
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +22,15 @@ const URIS: [&str; 4] =
 fn repository(folder: &tempfile::TempDir, uri: &str) -> Repository {
     let options = RepositoryOptions { durability: Durability::Process, ..Default::default() };
     open_repository(&uri.replace("{folder}", folder.path().to_str().unwrap()), options).unwrap()
+}
+
+fn with_id(id: &str) -> CreateOptions {
+    CreateOptions { id: Some(id.to_owned()), ..CreateOptions::default() }
+}
+
+/// Long enough to try, and over soon where that is waiting.
+fn impatient() -> Context {
+    Context::new().with_timeout(Duration::from_millis(50))
 }
 
 fn commit(session: &Session, writes: &[Write]) {
@@ -123,7 +135,7 @@ fn a_copy_that_is_not_published_leaves_nothing_and_its_id_is_free() {
     for uri in URIS {
         let copies = repository(&folder, uri);
         let other = copies.create(&Default::default(), &ctx).unwrap();
-        let options = CreateOptions { id: Some("copy".to_owned()), ..CreateOptions::default() };
+        let options = with_id("copy");
         let cancelled = Context::new();
         let mut plan = |view: &dyn View| {
             // After the destination was begun.
@@ -230,4 +242,143 @@ fn records_copied_as_they_stand_are_those_that_are_written_anew() {
             assert_eq!(along(&again), along(&source));
         }
     }
+}
+
+/// A session with one entry.
+fn small(repository: &Repository) -> Session {
+    let session = repository.create(&Default::default(), &Context::background()).unwrap();
+    commit(&session, &[Write::Entry(NewEntry::custom("e", None, "x", None))]);
+    session
+}
+
+#[test]
+fn an_id_belongs_to_the_copy_that_reserved_it_first() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let source = small(&repository(&folder, "memory:"));
+    for uri in URIS {
+        let copies = repository(&folder, uri);
+        let elsewhere = if uri == "memory:" { copies.clone() } else { repository(&folder, uri) };
+        let ((begin, begun), (go, goes)) = (channel(), channel());
+        std::thread::scope(|threads| {
+            let copy = threads.spawn(|| {
+                // Moved here: they go with this thread, whatever fails.
+                let (begin, goes) = (begin, goes);
+                let mut plan = |view: &dyn View| {
+                    begin.send(()).unwrap();
+                    goes.recv().unwrap();
+                    Plan::whole(view)
+                };
+                copies.copy(&source, &with_id("d"), &mut plan, &ctx)
+            });
+            begun.recv().unwrap();
+            // Whoever wants the id waits, in every repository of that place; nobody sees anything yet.
+            for other in [&copies, &elsewhere] {
+                let waiting = other.create(&with_id("d"), &impatient()).unwrap_err();
+                assert_eq!(waiting.kind(), ErrorKind::DeadlineExceeded, "{uri}");
+                let waiting = other.copy(&source, &with_id("d"), &mut Plan::whole, &impatient()).unwrap_err();
+                assert_eq!(waiting.kind(), ErrorKind::DeadlineExceeded, "{uri}");
+                assert_eq!(other.list(&Default::default(), &ctx).unwrap().len(), 0, "{uri}");
+            }
+            let create = threads.spawn(|| elsewhere.create(&with_id("d"), &ctx));
+            go.send(()).unwrap();
+            let copy = copy.join().unwrap().unwrap();
+            assert_eq!(dump(&copy), dump(&source), "{uri}");
+            assert_eq!(create.join().unwrap().unwrap_err().kind(), ErrorKind::SessionExists, "{uri}");
+        });
+        copies.close(&ctx).unwrap();
+        elsewhere.close(&ctx).unwrap();
+    }
+}
+
+/// Only a container keeps a create waiting where a test can hold it: by its write lock.
+#[test]
+fn an_id_belongs_to_the_create_that_reserved_it_first() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let source = small(&repository(&folder, "memory:"));
+    let copies = repository(&folder, URIS[3]);
+    let other = small(&copies);
+    let sql = rusqlite::Connection::open(folder.path().join("all.sqlite")).unwrap();
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    std::thread::scope(|threads| {
+        let create = threads.spawn(|| copies.create(&with_id("d"), &ctx));
+        let lock = folder.path().join("all.sqlite.locks").join("d.lock");
+        while !lock.exists() && !create.is_finished() {
+            std::thread::yield_now();
+        }
+        let waiting = copies.copy(&source, &with_id("d"), &mut Plan::whole, &impatient()).unwrap_err();
+        assert_eq!(waiting.kind(), ErrorKind::DeadlineExceeded);
+        sql.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(create.join().unwrap().unwrap().next_seq(&ctx).unwrap(), 1);
+        let copy = copies.copy(&source, &with_id("d"), &mut Plan::whole, &ctx);
+        assert_eq!(copy.unwrap_err().kind(), ErrorKind::SessionExists);
+    });
+    other.close(&ctx).unwrap();
+    copies.close(&ctx).unwrap();
+}
+
+#[test]
+fn what_is_being_made_is_never_swept() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let source = small(&repository(&folder, "memory:"));
+    for uri in &URIS[1..] {
+        let copies = repository(&folder, uri);
+        let mut expected = 1;
+        let made = copies.make(
+            &with_id("d"),
+            |sink| {
+                source.copy_into(&mut Plan::whole, sink, &ctx)?;
+                // Each of these sweeps: the first create, and the first open for writing, of a repository.
+                for _ in 0..2 {
+                    let elsewhere = repository(&folder, uri);
+                    elsewhere.create(&Default::default(), &ctx)?.close(&ctx)?;
+                    let listed = elsewhere.list(&Default::default(), &ctx)?;
+                    assert_eq!(listed.len(), expected, "{uri}");
+                    elsewhere.open(listed[0].metadata.as_ref().unwrap(), &ctx)?;
+                    elsewhere.close(&ctx)?;
+                    expected += 1;
+                }
+                Ok(())
+            },
+            &ctx,
+        );
+        assert_eq!(dump(&made.unwrap()), dump(&source), "{uri}");
+        copies.close(&ctx).unwrap();
+        assert_eq!(repository(&folder, uri).list(&Default::default(), &ctx).unwrap().len(), 3, "{uri}");
+    }
+}
+
+#[test]
+fn a_container_opens_although_what_died_in_it_cannot_be_swept_for_now() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let copies = repository(&folder, URIS[3]);
+    let session = small(&copies);
+    session.close(&ctx).unwrap();
+    copies.close(&ctx).unwrap();
+    let sql = rusqlite::Connection::open(folder.path().join("all.sqlite")).unwrap();
+    let copied = "created_at, storage_version, modified_at, next_seq, message_count";
+    sql.execute(
+        &format!("INSERT INTO session_row (id, state, {copied}) SELECT 'died', 1, {copied} FROM session_row"),
+        [],
+    )
+    .unwrap();
+    let count = || sql.query_row("SELECT count(*) FROM session_row", [], |row| row.get::<_, i64>(0)).unwrap();
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let uri = URIS[3].replace("{folder}", folder.path().to_str().unwrap());
+    let options = RepositoryOptions { busy_timeout: Duration::from_millis(50), ..Default::default() };
+    let beside = open_repository(&uri, options).unwrap();
+    let opened = beside.open(session.id(), &ctx).unwrap();
+    assert_eq!(opened.find_entries(&Default::default(), &ctx).unwrap().len(), 1);
+    beside.close(&ctx).unwrap();
+    sql.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(count(), 2);
+    // The id is nobody's, and the next open sweeps.
+    let copies = repository(&folder, URIS[3]);
+    copies.open(session.id(), &ctx).unwrap();
+    assert_eq!(count(), 1);
+    copies.create(&with_id("died"), &ctx).unwrap();
+    copies.close(&ctx).unwrap();
 }

@@ -10,6 +10,7 @@ use super::database::Database;
 use super::schema::{MAX_SEQ, key};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::repository::Durability;
 
 /// How many steps of SQLite's machine lie between two looks at the context.
 const STEPS: i32 = 4000;
@@ -37,7 +38,7 @@ WHERE l.sid = :sid ORDER BY l.lid, e.key",
 ];
 
 pub(super) fn run(database: &Database, sid: i64, path: &Path, ctx: &Context) -> Result<()> {
-    let draft = Draft::beside(path)?;
+    let draft = Draft::beside(path, Durability::Power)?;
     let mut sql = draft.database()?;
     let watched = ctx.clone();
     let failed = |error: rusqlite::Error| {

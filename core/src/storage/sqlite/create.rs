@@ -14,6 +14,7 @@ use super::schema::{APPLICATION_ID, TABLES, USER_VERSION, WHOLE, views};
 use super::sessions;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::repository::Durability;
 use crate::session::backend::SessionMetadata;
 
 /// How the names of files under construction end: `<final name>.<random>.new`, beside the final one.
@@ -23,13 +24,14 @@ pub(crate) const TEMPORARY_SUFFIX: &str = ".new";
 pub(super) struct Draft {
     path: PathBuf,
     target: PathBuf,
+    durability: Durability,
     /// Locked, as long as it is being made: who sweeps a folder lets it be.
     _held: File,
 }
 
 impl Draft {
     /// A name beside `target`, which must not exist.
-    pub(super) fn beside(target: &Path) -> Result<Self> {
+    pub(super) fn beside(target: &Path, durability: Durability) -> Result<Self> {
         if target.symlink_metadata().is_ok() {
             return Err(exists(target));
         }
@@ -42,7 +44,7 @@ impl Draft {
         let failed = |error| Error::io("cannot make a file beside", error).with_path(target);
         let held = File::create_new(&path).map_err(failed)?;
         held.lock().map_err(failed)?;
-        Ok(Self { path, target: target.to_owned(), _held: held })
+        Ok(Self { path, target: target.to_owned(), durability, _held: held })
     }
 
     /// An empty database of our schema under the temporary name, with the journal off: nobody else sees it.
@@ -64,7 +66,8 @@ impl Draft {
         Ok(sql)
     }
 
-    /// Syncs the closed file and gives it its final name, unless that is taken.
+    /// Syncs the closed file and gives it its final name, unless that is taken. The file is synced at both
+    /// levels: a power loss must not leave a name without a session.
     pub(super) fn publish(self, sql: rusqlite::Connection) -> Result<()> {
         listen();
         let failed = |error| fault("make the database", &self.target, error);
@@ -89,6 +92,9 @@ impl Draft {
         })?;
         // Where that does not work, the next create sweeps.
         let _ = std::fs::remove_file(&self.path);
+        if self.durability == Durability::Process {
+            return Ok(());
+        }
         let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
@@ -111,10 +117,15 @@ impl Drop for Draft {
 
 /// Makes a new file, with `session` in it if one is given. It appears under its name complete (temporary
 /// file, sync, link); its folder must exist. Nothing stays open.
-pub(super) fn create(path: &Path, session: Option<&SessionMetadata>, ctx: &Context) -> Result<()> {
+pub(super) fn create(
+    path: &Path,
+    session: Option<&SessionMetadata>,
+    durability: Durability,
+    ctx: &Context,
+) -> Result<()> {
     ctx.check()?;
     super::header::check_library(path)?;
-    let draft = Draft::beside(path)?;
+    let draft = Draft::beside(path, durability)?;
     let sql = draft.database()?;
     let connection = Connection::of(sql, path);
     if let Some(session) = session {

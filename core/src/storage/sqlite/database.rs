@@ -92,7 +92,7 @@ impl Database {
             header::check_library(path)?;
         }
         if access == Access::Create && !path.exists() {
-            match create::create(path, None, ctx) {
+            match create::create(path, None, durability, ctx) {
                 // Somebody else was faster, and theirs is as good.
                 Err(error) if error.kind() == ErrorKind::SessionExists => {}
                 made => made?,

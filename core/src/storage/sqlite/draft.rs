@@ -15,6 +15,7 @@ use super::write::{Memory, Totals, Writing, write_totals};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::usage::Stats;
+use crate::repository::Durability;
 use crate::session::backend::SessionMetadata;
 use crate::storage::commit::{payload_length, stats_after};
 use crate::storage::copy::{Record, Sink};
@@ -56,9 +57,9 @@ impl SessionDraft {
     ///
     /// # Errors
     /// `SessionExists` if there is a file at `path`.
-    pub(crate) fn in_file(path: &Path, metadata: SessionMetadata) -> Result<Self> {
+    pub(crate) fn in_file(path: &Path, metadata: SessionMetadata, durability: Durability) -> Result<Self> {
         super::header::check_library(path)?;
-        let file = File::beside(path)?;
+        let file = File::beside(path, durability)?;
         let connection = Connection::of(file.database()?, path);
         Ok(Self::new(metadata, Place::File(file, connection)))
     }

@@ -216,7 +216,7 @@ mod tests {
         for (n, id) in ["a", "é\u{10000}", &"x".repeat(50), &"long".repeat(60)].into_iter().enumerate() {
             for cwd in [0, 100, 5_000, 100_000] {
                 let path = folder.path().join(format!("{n}-{cwd}"));
-                Database::create(&path, Some(&metadata(id, cwd)), &ctx()).unwrap();
+                Database::create(&path, Some(&metadata(id, cwd)), Durability::Power, &ctx()).unwrap();
                 assert_eq!(session_id(&path).as_deref(), Some(id), "{cwd}");
             }
         }
@@ -240,7 +240,7 @@ mod tests {
                     let path = folder.path().join(format!("{n}-{created_at}-{cwd:?}"));
                     let cwd = cwd.map(|length| "c".repeat(length));
                     let metadata = SessionMetadata { created_at, cwd, ..metadata(id, 0) };
-                    Database::create(&path, Some(&metadata), &ctx()).unwrap();
+                    Database::create(&path, Some(&metadata), Durability::Power, &ctx()).unwrap();
                     assert_eq!(session(&path).map(|told| vec![told]), Some(asked(&path)));
                 }
             }
@@ -261,7 +261,7 @@ mod tests {
         let mut told = 0;
         for cwd in 3_900..4_100 {
             let path = folder.path().join(cwd.to_string());
-            Database::create(&path, Some(&metadata("a", cwd)), &ctx()).unwrap();
+            Database::create(&path, Some(&metadata("a", cwd)), Durability::Power, &ctx()).unwrap();
             if let Some(session) = session(&path) {
                 assert_eq!(session.metadata, metadata("a", cwd));
                 told += 1;
@@ -292,7 +292,7 @@ mod tests {
     fn nothing_is_told_of_what_is_no_file_of_one_session() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("container");
-        Database::create(&path, None, &ctx()).unwrap();
+        Database::create(&path, None, Durability::Power, &ctx()).unwrap();
         assert_eq!((session_id(&path), session(&path)), (None, None));
         let whole = std::fs::read(&path).unwrap();
         for length in [0, 1, 99, 100, 4_096, 8_191] {
@@ -308,7 +308,7 @@ mod tests {
     fn whatever_the_page_holds_it_is_read_without_a_panic() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
-        Database::create(&path, Some(&metadata("a", 10)), &ctx()).unwrap();
+        Database::create(&path, Some(&metadata("a", 10)), Durability::Power, &ctx()).unwrap();
         let whole = std::fs::read(&path).unwrap();
         let damaged = folder.path().join("damaged");
         for at in (PAGE..PAGE + 12).chain(2 * PAGE - 100..2 * PAGE) {

@@ -12,7 +12,7 @@ use super::{Schema, StoredSession, create, reference};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::json::text_of;
-use crate::repository::{session_exists, unknown_session};
+use crate::repository::{Durability, session_exists, unknown_session};
 use crate::session::backend::SessionMetadata;
 
 /// How many rows one transaction deletes.
@@ -81,8 +81,13 @@ impl Database {
     ///
     /// # Errors
     /// `SessionExists` if there is a file at `path`.
-    pub(crate) fn create(path: &Path, session: Option<&SessionMetadata>, ctx: &Context) -> Result<()> {
-        create::create(path, session, ctx)
+    pub(crate) fn create(
+        path: &Path,
+        session: Option<&SessionMetadata>,
+        durability: Durability,
+        ctx: &Context,
+    ) -> Result<()> {
+        create::create(path, session, durability, ctx)
     }
 
     /// Adds a session that holds nothing but its metadata; `modified_at` is its `created_at`.
@@ -113,8 +118,9 @@ impl Database {
         })
     }
 
-    /// Deletes what is left of sessions that were being made by somebody who died: where `is_abandoned` says
-    /// that the lock of an id is free, and holds it meanwhile.
+    /// Deletes what is left of sessions that were being made by somebody who died: where `take_abandoned` takes
+    /// the lock of an id, which is held until nobody can go on with them. What cannot be deleted for now, since
+    /// others write or the disk is full, stays and harms nothing.
     pub(crate) fn sweep_unfinished<T>(
         &self,
         mut take_abandoned: impl FnMut(&str) -> Result<Option<T>>,
@@ -122,16 +128,25 @@ impl Database {
     ) -> Result<()> {
         let found = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
         let unfinished = self.look(ctx, |connection| connection.all(MADE, [], ctx, found))?;
-        let mut held = Vec::new();
-        for (sid, id) in unfinished {
-            let Some(lock) = take_abandoned(&id)? else { continue };
-            let writer = self.writer(ctx)?;
-            let transaction = writer.writing()?;
-            condemn(&writer, sid)?;
-            self.finish(transaction, &writer, "give up a session in the database")?;
-            held.push(lock);
+        let sweep_them = || {
+            let mut condemned = false;
+            for (sid, id) in unfinished {
+                let Some(_lock) = take_abandoned(&id)? else { continue };
+                let writer = self.writer(ctx)?;
+                let transaction = writer.writing()?;
+                condemn(&writer, sid)?;
+                self.finish(transaction, &writer, "give up a session in the database")?;
+                condemned = true;
+            }
+            if condemned { sweep(self, ctx) } else { Ok(()) }
+        };
+        match sweep_them() {
+            Err(error) if matches!(error.kind(), ErrorKind::Busy | ErrorKind::Full) => {
+                tracing::warn!(%error, "rows of unfinished sessions are still there");
+                Ok(())
+            }
+            swept => swept,
         }
-        if held.is_empty() { Ok(()) } else { sweep(self, ctx) }
     }
 
     /// Deletes a session: gone for everyone at once, its rows in batches after that.

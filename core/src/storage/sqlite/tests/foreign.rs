@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::super::guard::{beside, identity};
 use super::{Kept, append, ctx};
+use crate::repository::Durability;
 use crate::storage::{Reads as _, Storage as _};
 
 /// Set in a child: the database to work on.
@@ -94,7 +95,7 @@ fn a_writer_that_is_killed_loses_no_acknowledged_commit() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.sqlite");
-    super::Database::create(&path, Some(&super::metadata("s")), &ctx()).unwrap();
+    super::Database::create(&path, Some(&super::metadata("s")), Durability::Power, &ctx()).unwrap();
     let mut before = 0;
     for round in 0..5 {
         let mut writer = child("a_writer_that_is_killed_loses_no_acknowledged_commit", &path)

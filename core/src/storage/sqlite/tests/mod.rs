@@ -70,7 +70,7 @@ impl Kept {
     pub(super) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.sqlite");
-        Database::create(&path, Some(&metadata("s")), &ctx()).unwrap();
+        Database::create(&path, Some(&metadata("s")), Durability::Power, &ctx()).unwrap();
         Self { folder: Some(folder), ..Self::at(&path) }
     }
 

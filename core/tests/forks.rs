@@ -456,3 +456,60 @@ fn a_source_that_is_read_past_damage_forks_what_can_be_read() {
     let damaged: Error = place.repository.fork((&place.repository, "source"), &tree(), &ctx).unwrap_err();
     assert_eq!(damaged.kind(), ErrorKind::Corrupt);
 }
+
+#[test]
+fn a_file_of_an_old_version_forks_into_every_backend_and_stays_as_it_is() {
+    let ctx = background();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("--w--").join("2025-06-15T15-06-40-000Z_old.jsonl");
+    let lines = [
+        r#"{"type":"session","version":3,"id":"old","timestamp":"2025-06-15T15:06:40.000Z","cwd":"/w"}"#,
+        r#"{"type":"message","id":"a","parentId":null,"timestamp":"2025-06-15T15:06:41.000Z","message":{"role":"user","content":"one"}}"#,
+        r#"{"type":"message","id":"b","parentId":"a","timestamp":"2025-06-15T15:06:42.000Z","message":{"role":"user","content":"two"}}"#,
+        r#"{"type":"label","id":"c","parentId":"b","timestamp":"2025-06-15T15:06:43.000Z","targetId":"a","label":"start"}"#,
+        r#"{"type":"message","id":"d","parentId":"a","timestamp":"2025-06-15T15:06:44.000Z","message":{"role":"user","content":"aside"}}"#,
+        r#"{"type":"session_info","id":"e","parentId":"d","timestamp":"2025-06-15T15:06:45.000Z","name":"old one"}"#,
+    ];
+    std::fs::create_dir(path.parent().unwrap()).unwrap();
+    let text = lines.join("\n") + "\n";
+    std::fs::write(&path, &text).unwrap();
+    let from = pisession::open_repository(&format!("jsonl:{}", folder.path().display()), Default::default());
+    let from = from.unwrap();
+    for uri in URIS {
+        let place = Place::new(uri, Default::default());
+        for open_for in [Some(OpenMode::ReadWrite), Some(OpenMode::ReadOnly), None] {
+            let fork = |options: &ForkOptions| {
+                let fork = match open_for {
+                    Some(mode) => {
+                        let open = OpenOptions { mode, ..OpenOptions::default() };
+                        let source = from.open_with("old", &open, &ctx).unwrap();
+                        let fork = place.repository.fork(&source, options, &ctx).unwrap();
+                        source.close(&ctx).unwrap();
+                        fork
+                    }
+                    None => place.repository.fork((&from, "old"), options, &ctx).unwrap(),
+                };
+                assert_eq!(fork.session.metadata().parent_session_id.as_deref(), Some("old"));
+                // It is a session like every other.
+                commit(&fork.session, &[set("app", "n", "1")]);
+                fork.session
+            };
+            let source = dump(&from.open_read_only("old", &ctx).unwrap());
+            let (whole, path) = (dump(&fork(&tree())), dump(&fork(&branch(ForkPoint::default()))));
+            for same in ["name", "branches", "entries"] {
+                assert_eq!(whole[same], source[same], "{uri}, {open_for:?}: {same}");
+            }
+            assert_eq!(whole["usage"], Value::Array(Vec::new()));
+            assert_eq!(path["name"], "old one");
+            let texts: Vec<&Value> = path["entries"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|entry| &entry["message"]["content"])
+                .collect();
+            assert_eq!(texts, ["one", "aside"], "{uri}");
+            assert_eq!(values(&path)[&format!("pi.entry.label/{}", ids(&path)[0])], "start");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+}

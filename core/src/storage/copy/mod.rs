@@ -105,7 +105,6 @@ pub(crate) enum Values {
 
 impl Plan {
     /// Everything: the copy holds what the source does.
-    #[allow(dead_code)] // what converting and repairing sessions begin with
     pub(crate) fn whole(view: &dyn View) -> Result<Self> {
         Ok(Self {
             next_seq: view.next_seq()?,

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::Read as _;
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -119,16 +119,11 @@ fn forks_of_a_source_that_is_written_all_the_while_hold_whole_commits() {
 fn the_other_process() {
     let Ok(uri) = std::env::var(TASK) else { return };
     let session = open_repository(&uri, options()).unwrap().open("source", &background()).unwrap();
-    let ended = AtomicBool::new(false);
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-            ended.store(true, Ordering::Release);
-        });
-        while !ended.load(Ordering::Acquire) {
-            one_more(&session);
-        }
-    });
+    // So many commits for each line: they go on while a fork is made, and do not outgrow slow forks.
+    for line in std::io::stdin().lines() {
+        line.unwrap();
+        (0..200).for_each(|_| one_more(&session));
+    }
     session.close(&background()).unwrap();
 }
 
@@ -145,7 +140,9 @@ fn forks_of_a_source_that_another_process_writes_hold_whole_commits() {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let fork = |n: u32| {
+        let mut orders = other.stdin.take().unwrap();
+        let mut fork = |n: u32| {
+            orders.write_all(b"\n").unwrap();
             let fork = sources.fork((&sources, "source"), &tree(&format!("fork-{n}")), &background());
             let session = fork.unwrap().session;
             let count = whole(&session);
@@ -163,7 +160,7 @@ fn forks_of_a_source_that_another_process_writes_hold_whole_commits() {
             last > first + 20
         });
         // Its writer never noticed.
-        drop(other.stdin.take());
+        drop(orders);
         assert!(other.wait().unwrap().success());
         sources.close(&background()).unwrap();
     }

@@ -93,6 +93,9 @@ typedef struct pi_elements pi_elements;
 /* Values a scan found. To be freed with pi_values_free. */
 typedef struct pi_values pi_values;
 
+/* Addresses that were found. To be freed with pi_addresses_free. */
+typedef struct pi_addresses pi_addresses;
+
 /* Entries one by one. Used by one thread at a time. To be freed with pi_cursor_free. */
 typedef struct pi_cursor pi_cursor;
 
@@ -446,12 +449,23 @@ int32_t pi_repository_close(struct pi_repository *repository, const pi_context *
 /* Frees the repository; sessions opened through it go on. Nothing for NULL. PI_MISUSE if it is no live one. */
 int32_t pi_repository_free(struct pi_repository *repository);
 
-/* Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none. */
+/* Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none,
+ * PI_AMBIGUOUS_SESSION if several files hold one of that id. */
 int32_t pi_repository_delete(struct pi_repository *repository,
                              const char *id,
                              size_t id_len,
                              const pi_context *context,
                              pi_error **error);
+
+/* pi_repository_delete for the session in the file at path, the bytes of its name as pi_session_info has it,
+ * where several files hold a session of that id. */
+int32_t pi_repository_delete_at(struct pi_repository *repository,
+                                const char *id,
+                                size_t id_len,
+                                const char *path,
+                                size_t path_len,
+                                const pi_context *context,
+                                pi_error **error);
 
 /* Fills options with defaults; size is sizeof *options. */
 void pi_list_options_init(struct pi_list_options *options, size_t size);
@@ -499,6 +513,12 @@ typedef struct pi_session_options {
     const char *cwd;
     /* Bytes of cwd, or PI_NUL, which is the default. */
     size_t cwd_len;
+    /* When it was made, Unix ms, for a session that comes from elsewhere; NULL for now. */
+    const int64_t *created_at;
+    /* The file of an old session it came from, where that has no id here. */
+    const char *legacy_parent_session_path;
+    /* Bytes of legacy_parent_session_path, or PI_NUL, which is the default. */
+    size_t legacy_parent_session_path_len;
 } pi_session_options;
 
 /* What a session says of itself: views that are valid until the session is freed. Absent texts are NULL. */
@@ -576,7 +596,8 @@ typedef struct pi_compaction {
 void pi_session_options_init(struct pi_session_options *options, size_t size);
 
 /* Makes a session and opens it for writing. It holds nothing but its metadata: no branch, no value. options
- * may be NULL. *session is the caller's, to be closed and freed. PI_SESSION_EXISTS, PI_INVALID_ID. */
+ * may be NULL. *session is the caller's, to be closed and freed. PI_SESSION_EXISTS, PI_INVALID_ID.
+ * PI_INVALID_ARGUMENT for a created_at before 1970 or after the year 9999. */
 int32_t pi_session_create(pi_repository *repository,
                           const struct pi_session_options *options,
                           struct pi_session **session,
@@ -813,6 +834,11 @@ typedef struct pi_open_options {
     int64_t salvage;
     /* 1: refuse an old file whose structure is damaged, in place of warning of it. */
     int64_t strict;
+    /* Which file is meant, as the bytes of its name that pi_session_info has, where several files of the
+     * repository hold a session of that id. For pi_session_open_with only. */
+    const char *path;
+    /* Bytes of path, or PI_NUL, which is the default. */
+    size_t path_len;
 } pi_open_options;
 
 /* How a file is imported. To be filled by pi_import_options_init first; 0 and NULL are defaults. */
@@ -829,7 +855,7 @@ typedef struct pi_import_options {
     int64_t strict;
 } pi_import_options;
 
-/* Fills options with defaults; size is sizeof *options. */
+/* Fills options with defaults; size is sizeof *options. path_len becomes PI_NUL. */
 void pi_open_options_init(struct pi_open_options *options, size_t size);
 
 /* Opens a session of the repository as options say; NULL is pi_session_open. *session is the caller's, to be
@@ -931,6 +957,21 @@ int32_t pi_session_fork(pi_repository *repository,
                         pi_buf **left_out,
                         const pi_context *context,
                         pi_error **error);
+
+/* pi_session_fork of the session of that id in source, a repository, which may be the same; the session may be
+ * open elsewhere, for writing too. path is the bytes of the name of its file, as pi_session_info has it, where
+ * several files hold a session of that id, else NULL. As pi_session_fork, and as pi_session_open_read_only. */
+int32_t pi_session_fork_stored(pi_repository *repository,
+                               const pi_repository *source,
+                               const char *id,
+                               size_t id_len,
+                               const char *path,
+                               size_t path_len,
+                               const struct pi_fork_options *options,
+                               pi_session **fork,
+                               pi_buf **left_out,
+                               const pi_context *context,
+                               pi_error **error);
 
 /* ----------------------------------------------------------------------------------------------------
  * Values and lists
@@ -1077,6 +1118,59 @@ int32_t pi_elements_get(const struct pi_elements *elements,
 
 /* Frees the set and what was borrowed from it. Nothing for NULL. */
 void pi_elements_free(struct pi_elements *elements);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Addresses
+ * Where the values and lists of a session stand, without what stands there: for tools that look through all of it.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* One address: views that are valid until the set is freed. */
+typedef struct pi_address {
+    /* Its namespace. */
+    const char *name_space;
+    /* Bytes of name_space. */
+    size_t name_space_len;
+    /* Its key. */
+    const char *key;
+    /* Bytes of key. */
+    size_t key_len;
+} pi_address;
+
+/* Reads the addresses that hold a value, ascending by namespace and key, at most limit of them. They begin behind
+ * the address name_space, key; both NULL: at the first. *addresses is the caller's, to be freed with
+ * pi_addresses_free. PI_INVALID_ADDRESS. */
+int32_t pi_session_value_addresses(const pi_session *session,
+                                   const char *name_space,
+                                   size_t name_space_len,
+                                   const char *key,
+                                   size_t key_len,
+                                   size_t limit,
+                                   struct pi_addresses **addresses,
+                                   const pi_context *context,
+                                   pi_error **error);
+
+/* Reads the addresses that hold a list. As pi_session_value_addresses. */
+int32_t pi_session_list_addresses(const pi_session *session,
+                                  const char *name_space,
+                                  size_t name_space_len,
+                                  const char *key,
+                                  size_t key_len,
+                                  size_t limit,
+                                  struct pi_addresses **addresses,
+                                  const pi_context *context,
+                                  pi_error **error);
+
+/* How many addresses were found. 0 for NULL. */
+size_t pi_addresses_count(const struct pi_addresses *addresses);
+
+/* Fills *view with the address at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_addresses_get(const struct pi_addresses *addresses,
+                         size_t index,
+                         struct pi_address *view,
+                         size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_addresses_free(struct pi_addresses *addresses);
 
 /* ----------------------------------------------------------------------------------------------------
  * Entries

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use pisession::{Address, Error, ErrorKind, Json, Order, Result};
+use pisession::{Address, Error, ErrorKind, Json, Order, Result, SessionMetadata};
 
 /// The length that stands for "up to the NUL".
 pub(crate) const NUL_TERMINATED: usize = usize::MAX;
@@ -139,6 +139,32 @@ pub(crate) unsafe fn json(data: *const c_char, len: usize, what: &str) -> Result
     unsafe { optional_json(data, len, what) }?.ok_or_else(|| is_null(what))
 }
 
+/// A session of a repository: its id, and the file that is meant where there are several (NULL for any).
+///
+/// # Safety
+/// As [`bytes`], for both.
+pub(crate) unsafe fn stored(
+    id: *const c_char,
+    id_len: usize,
+    path: *const c_char,
+    path_len: usize,
+) -> Result<SessionMetadata> {
+    // SAFETY: as asked for.
+    let (id, path) = unsafe {
+        let id = text(id, id_len, "id")?.to_owned();
+        (id, if path.is_null() { None } else { Some(self::path(path, path_len, "path")?.to_owned()) })
+    };
+    Ok(SessionMetadata {
+        id,
+        created_at: 0,
+        storage_version: 1,
+        cwd: None,
+        parent_session_id: None,
+        legacy_parent_session_path: None,
+        path,
+    })
+}
+
 /// Namespace and key.
 ///
 /// # Safety
@@ -230,7 +256,7 @@ pub(crate) unsafe fn init_options<T: Plain>(options: *mut T, size: usize, lens: 
 ///
 /// # Safety
 /// `number` is NULL or readable.
-pub(crate) unsafe fn optional_number(number: *const u64) -> Option<u64> {
+pub(crate) unsafe fn optional_number<T: Copy>(number: *const T) -> Option<T> {
     // SAFETY: as asked for.
     (!number.is_null()).then(|| unsafe { number.read() })
 }

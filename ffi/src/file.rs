@@ -10,7 +10,7 @@ use pisession::{
     Error, ErrorKind, ImportOptions, LegacyPolicy, OpenMode, OpenOptions, Result, import_file, open_file,
 };
 
-use crate::argument::{self, Out, Plain, init_options, optional_text, path, text};
+use crate::argument::{self, Out, Plain, init_options, optional_text, path, stored};
 use crate::buf::pi_buf;
 use crate::context::{self, pi_context};
 use crate::error::pi_error;
@@ -45,6 +45,11 @@ pub struct pi_open_options {
     pub salvage: i64,
     /// 1: refuse an old file whose structure is damaged, in place of warning of it.
     pub strict: i64,
+    /// Which file is meant, as the bytes of its name that pi_session_info has, where several files of the
+    /// repository hold a session of that id. For pi_session_open_with only.
+    pub path: *const c_char,
+    /// Bytes of path, or PI_NUL, which is the default.
+    pub path_len: usize,
 }
 
 // SAFETY: integers, and pointers that may be NULL.
@@ -74,11 +79,11 @@ impl pi_open_options {
     }
 }
 
-/// Fills options with defaults; size is sizeof *options.
+/// Fills options with defaults; size is sizeof *options. path_len becomes PI_NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_open_options_init(options: *mut pi_open_options, size: usize) {
     // SAFETY: NULL or writable for `size` bytes (rule 7).
-    guard_value(|| unsafe { init_options(options, size, &[]) });
+    guard_value(|| unsafe { init_options(options, size, &[offset_of!(pi_open_options, path_len)]) });
 }
 
 /// Opens a session of the repository as options say; NULL is pi_session_open. *session is the caller's, to be
@@ -98,10 +103,11 @@ pub unsafe extern "C" fn pi_session_open_with(
     unsafe {
         guard(error, || {
             let session = Out::cleared(session).required("session")?;
-            let id = text(id, id_len, "id")?;
-            let options = argument::options(options)?.read()?;
+            let options = argument::options(options)?;
+            let stored = stored(id, id_len, options.path, options.path_len)?;
+            let options = options.read()?;
             let repository = handle::get(repository)?;
-            let opened = repository.0.open_with(id, &options, &context::get(context)?)?;
+            let opened = repository.0.open_with(&stored, &options, &context::get(context)?)?;
             let opened = session::give(Some(repository), opened)?;
             session.set(|| opened);
             Ok(())
@@ -127,7 +133,15 @@ pub unsafe extern "C" fn pi_session_open_file(
             let session = Out::cleared(session).required("session")?;
             let path = self::path(path, path_len, "path")?;
             handle::check_process()?;
-            let options = argument::options(options)?.read()?;
+            let options = argument::options(options)?;
+            if !options.path.is_null() {
+                return Err(Error::new(
+                    ErrorKind::InvalidArgument,
+                    "the options of pi_session_open_file take no path",
+                )
+                .with_hint("the path of the file is an argument of its own"));
+            }
+            let options = options.read()?;
             let opened = session::give(None, open_file(path, &options, &context::get(context)?)?)?;
             session.set(|| opened);
             Ok(())

@@ -5,9 +5,11 @@
 use std::ffi::c_char;
 use std::mem::offset_of;
 
-use pisession::{Error, ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, Json, Result};
+use pisession::{
+    Error, ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, ForkSource, Json, Result,
+};
 
-use crate::argument::{self, Out, Plain, init_options, optional_text};
+use crate::argument::{self, Out, Plain, init_options, optional_text, stored};
 use crate::buf::pi_buf;
 use crate::context::{self, pi_context};
 use crate::error::pi_error;
@@ -117,6 +119,25 @@ impl pi_fork_options {
     }
 }
 
+/// Makes the fork and hands it out.
+fn make<'a>(
+    repository: *mut pi_repository,
+    source: impl Into<ForkSource<'a>>,
+    options: &ForkOptions,
+    fork: Out<*mut pi_session>,
+    left_out: Out<*mut pi_buf>,
+    context: *const pi_context,
+) -> Result<()> {
+    let repository = handle::get(repository)?;
+    let made = repository.0.fork(source, options, &context::get(context)?)?;
+    let names: Vec<String> =
+        made.left_out.iter().map(|name| Json::string(name).as_str().to_owned()).collect();
+    let session = give(Some(repository), made.session)?;
+    fork.set(|| session);
+    left_out.set(|| pi_buf::give(format!("[{}]", names.join(","))));
+    Ok(())
+}
+
 fn invalid(message: String, hint: &str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message).with_hint(hint)
 }
@@ -143,15 +164,38 @@ pub unsafe extern "C" fn pi_session_fork(
             let left_out = Out::cleared(left_out);
             let fork = Out::cleared(fork).required("fork")?;
             let options = argument::options(options)?.read()?;
-            let repository = handle::get(repository)?;
             let source = session::get(source)?;
-            let made = repository.0.fork(&*source, &options, &context::get(context)?)?;
-            let names: Vec<String> =
-                made.left_out.iter().map(|name| Json::string(name).as_str().to_owned()).collect();
-            let session = give(Some(repository), made.session)?;
-            fork.set(|| session);
-            left_out.set(|| pi_buf::give(format!("[{}]", names.join(","))));
-            Ok(())
+            make(repository, &*source, &options, fork, left_out, context)
+        })
+    }
+}
+
+/// pi_session_fork of the session of that id in source, a repository, which may be the same; the session may be
+/// open elsewhere, for writing too. path is the bytes of the name of its file, as pi_session_info has it, where
+/// several files hold a session of that id, else NULL. As pi_session_fork, and as pi_session_open_read_only.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_session_fork_stored(
+    repository: *mut pi_repository,
+    source: *const pi_repository,
+    id: *const c_char,
+    id_len: usize,
+    path: *const c_char,
+    path_len: usize,
+    options: *const pi_fork_options,
+    fork: *mut *mut pi_session,
+    left_out: *mut *mut pi_buf,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: outputs, options and texts are as the contract says (rules 2, 5 and 7).
+    unsafe {
+        guard(error, || {
+            let left_out = Out::cleared(left_out);
+            let fork = Out::cleared(fork).required("fork")?;
+            let stored = stored(id, id_len, path, path_len)?;
+            let options = argument::options(options)?.read()?;
+            let source = handle::get(source)?;
+            make(repository, (&source.0, &stored), &options, fork, left_out, context)
         })
     }
 }

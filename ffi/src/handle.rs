@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pisession::{Error, ErrorKind, Result};
 
-use crate::fork;
+use crate::child;
 
 /// A type whose handles are checked. The type is the one in the header, but only the library sees inside.
 pub(crate) trait Handle: Any + Send + Sync {
@@ -88,7 +88,7 @@ pub(crate) fn insert<T: Handle>(object: T) -> Result<*mut T> {
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     // After that: a child of this moment is refused before it waits for an installation that nobody ends.
     check_process()?;
-    fork::install();
+    child::install();
     let mut table = write()?;
     let slot = match table.free.pop() {
         Some(slot) => slot,

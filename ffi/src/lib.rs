@@ -8,10 +8,11 @@
 #![allow(non_camel_case_types, clippy::missing_safety_doc)]
 
 mod argument;
-mod fork;
+mod child;
 mod guard;
 mod handle;
 
+pub mod address;
 pub mod branch;
 pub mod buf;
 pub mod context;

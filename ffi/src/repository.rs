@@ -12,7 +12,7 @@ use pisession::{
     open_repository,
 };
 
-use crate::argument::{self, Out, Plain, View, init_options, text};
+use crate::argument::{self, Out, Plain, View, init_options, stored, text};
 use crate::buf::Text;
 use crate::context::{self, pi_context};
 use crate::error::{PI_INVALID_ARGUMENT, PI_OK, pi_error};
@@ -123,7 +123,8 @@ pub extern "C" fn pi_repository_free(repository: *mut pi_repository) -> i32 {
     guard_value(|| handle::free(repository))
 }
 
-/// Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none.
+/// Deletes a session that is open nowhere. PI_SESSION_BUSY if it is open, PI_UNKNOWN_SESSION if there is none,
+/// PI_AMBIGUOUS_SESSION if several files hold one of that id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_repository_delete(
     repository: *mut pi_repository,
@@ -137,6 +138,27 @@ pub unsafe extern "C" fn pi_repository_delete(
         guard(error, || {
             let id = text(id, id_len, "id")?;
             handle::get(repository)?.0.delete(id, &context::get(context)?)
+        })
+    }
+}
+
+/// pi_repository_delete for the session in the file at path, the bytes of its name as pi_session_info has it,
+/// where several files hold a session of that id.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pi_repository_delete_at(
+    repository: *mut pi_repository,
+    id: *const c_char,
+    id_len: usize,
+    path: *const c_char,
+    path_len: usize,
+    context: *const pi_context,
+    error: *mut *mut pi_error,
+) -> i32 {
+    // SAFETY: output and texts are as the contract says (rules 2 and 5).
+    unsafe {
+        guard(error, || {
+            let stored = stored(id, id_len, path, path_len)?;
+            handle::get(repository)?.0.delete(&stored, &context::get(context)?)
         })
     }
 }

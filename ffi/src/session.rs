@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pisession::{CreateOptions, Error, ErrorKind, Result, Session, SessionMetadata, SessionReader, Stats};
 
-use crate::argument::{self, Out, Plain, View, init_options, optional_text, text};
+use crate::argument::{self, Out, Plain, View, init_options, optional_number, optional_text, text};
 use crate::buf::{Text, pi_buf};
 use crate::context::{self, pi_context};
 use crate::error::pi_error;
@@ -179,6 +179,12 @@ pub struct pi_session_options {
     pub cwd: *const c_char,
     /// Bytes of cwd, or PI_NUL, which is the default.
     pub cwd_len: usize,
+    /// When it was made, Unix ms, for a session that comes from elsewhere; NULL for now.
+    pub created_at: *const i64,
+    /// The file of an old session it came from, where that has no id here.
+    pub legacy_parent_session_path: *const c_char,
+    /// Bytes of legacy_parent_session_path, or PI_NUL, which is the default.
+    pub legacy_parent_session_path_len: usize,
 }
 
 // SAFETY: integers, and pointers that may be NULL.
@@ -192,6 +198,7 @@ pub unsafe extern "C" fn pi_session_options_init(options: *mut pi_session_option
         offset_of!(pi_session_options, id_len),
         offset_of!(pi_session_options, parent_session_id_len),
         offset_of!(pi_session_options, cwd_len),
+        offset_of!(pi_session_options, legacy_parent_session_path_len),
     ];
     // SAFETY: NULL or writable for `size` bytes (rule 7).
     guard_value(|| unsafe { init_options(options, size, &lens) });
@@ -206,6 +213,7 @@ pub(crate) fn give(repository: Option<Arc<pi_repository>>, session: Session) -> 
 
 /// Makes a session and opens it for writing. It holds nothing but its metadata: no branch, no value. options
 /// may be NULL. *session is the caller's, to be closed and freed. PI_SESSION_EXISTS, PI_INVALID_ID.
+/// PI_INVALID_ARGUMENT for a created_at before 1970 or after the year 9999.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_session_create(
     repository: *mut pi_repository,
@@ -225,6 +233,12 @@ pub unsafe extern "C" fn pi_session_create(
             new.parent_session_id =
                 owned(options.parent_session_id, options.parent_session_id_len, "parent_session_id")?;
             new.cwd = owned(options.cwd, options.cwd_len, "cwd")?;
+            new.created_at = optional_number(options.created_at);
+            new.legacy_parent_session_path = owned(
+                options.legacy_parent_session_path,
+                options.legacy_parent_session_path_len,
+                "legacy_parent_session_path",
+            )?;
             let repository = handle::get(repository)?;
             let made = repository.0.create(&new, &context::get(context)?)?;
             let made = give(Some(repository), made)?;

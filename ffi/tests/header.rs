@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 20] = [
+const SECTIONS: [&str; 21] = [
     "version",
     "error",
     "buf",
@@ -29,6 +29,7 @@ const SECTIONS: [&str; 20] = [
     "file",
     "forks",
     "value",
+    "address",
     "entries",
     "nodes",
     "branch",

@@ -20,8 +20,12 @@ pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: a pointer may be NULL.
 unsafe impl<T> Plain for *mut T {}
+// SAFETY: a pointer may be NULL.
+unsafe impl<T> Plain for *const T {}
 // SAFETY: an integer may be 0.
 unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for usize {}
 
 fn zero<T: Plain>() -> T {
     // SAFETY: `Plain` says that zero bytes are a value.
@@ -189,17 +193,14 @@ pub(crate) unsafe fn texts<'a>(
     count: usize,
     what: &str,
 ) -> Result<Vec<&'a str>> {
-    if texts.is_null() && count > 0 {
-        return Err(is_null(what));
-    }
-    let one = |index: usize| {
-        // SAFETY: `index` is below `count`, and the arrays are as long.
-        unsafe {
-            let len = if lens.is_null() { NUL_TERMINATED } else { lens.add(index).read() };
-            text(texts.add(index).read(), len, what)
-        }
+    // SAFETY: as asked for.
+    let (texts, lens) = unsafe {
+        let texts = array(texts, count, what)?;
+        (texts, if lens.is_null() { None } else { Some(array(lens, count, what)?) })
     };
-    (0..count).map(one).collect()
+    let len = |index: usize| lens.map_or(NUL_TERMINATED, |lens| lens[index]);
+    // SAFETY: as asked for.
+    texts.iter().enumerate().map(|(index, one)| unsafe { text(*one, len(index), what) }).collect()
 }
 
 /// Options or a query: what the caller's version of the struct has, the rest zero. NULL is all zero.

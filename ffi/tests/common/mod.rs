@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test uses a part of it
 
+pub(crate) mod table;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -63,7 +65,13 @@ pub(crate) fn compile(sources: &[PathBuf], link: Link, folder: &Path) -> PathBuf
     let program = folder.join(sources[0].file_stem().unwrap());
     let mut gcc = Command::new("gcc");
     gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
-    gcc.arg("-I").arg(manifest().join("../include")).args(sources).arg("-o").arg(&program);
+    gcc.arg("-I")
+        .arg(manifest().join("../include"))
+        .arg("-I")
+        .arg(folder)
+        .args(sources)
+        .arg("-o")
+        .arg(&program);
     match link {
         Link::Shared => gcc
             .arg("-L")

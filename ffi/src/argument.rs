@@ -214,8 +214,9 @@ pub(crate) unsafe fn options<T: Plain>(options: *const T) -> Result<T> {
     }
     // SAFETY: every such struct starts with its size.
     let size = unsafe { options.cast::<usize>().read() };
-    if size < size_of::<usize>() || isize::try_from(size).is_err() {
-        return Err(Error::new(ErrorKind::InvalidArgument, "the options have no struct_size")
+    // Every field is as large as a size: what is no whole number of them was never initialised.
+    if size < size_of::<usize>() || size % size_of::<usize>() != 0 || isize::try_from(size).is_err() {
+        return Err(Error::new(ErrorKind::InvalidArgument, "the options have no valid struct_size")
             .with_hint("call their _init function first"));
     }
     let known = size.min(size_of::<T>());

@@ -29,3 +29,24 @@ fn twenty_thousand_failing_calls_of_every_function_leave_nothing_behind() {
         run(Command::new(&program).arg(uri).current_dir(folder.path()));
     }
 }
+
+/// Seeds and calls of each: `PISESSION_FUZZ=seeds:calls`, `make soak` asks for more.
+fn rounds() -> (u64, u64) {
+    let asked = std::env::var("PISESSION_FUZZ").unwrap_or_else(|_| "6:4000".to_owned());
+    let (seeds, calls) = asked.split_once(':').unwrap();
+    (seeds.parse().unwrap(), calls.parse().unwrap())
+}
+
+#[test]
+fn no_argument_crashes_hangs_or_panics_the_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program("fuzz", folder.path());
+    let (seeds, calls) = rounds();
+    for seed in 0..seeds {
+        let place = folder.path().join(seed.to_string());
+        std::fs::create_dir(&place).unwrap();
+        println!("seed {seed}");
+        run(Command::new(&program).args([seed.to_string(), calls.to_string()]).current_dir(&place));
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+}

@@ -198,7 +198,7 @@ fn calls(header: &Header) -> String {
     for (name, fields) in &options {
         let fields = header.kinds(fields);
         let field = |(field, kind, about): &(&Named, &str, String)| {
-            format!("    {{offsetof({name}, {}), {kind}, {about}}},\n", field.name)
+            format!("    {{\"{0}\", offsetof({name}, {0}), {kind}, {about}}},\n", field.name)
         };
         let fields: String = fields.iter().skip(1).map(field).collect();
         let _ = writeln!(out, "static const struct field FIELDS_{name}[] = {{\n{fields}}};");

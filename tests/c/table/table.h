@@ -55,6 +55,7 @@ struct function {
 };
 
 struct field {
+    const char *name;
     size_t offset;
     int kind;
     int about;

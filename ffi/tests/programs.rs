@@ -1,16 +1,16 @@
 //! The C programs of `tests/c` and the examples of `examples/c`, compiled against the committed header, linked
-//! with the shared and with the static library, run on every kind of repository, and once under valgrind.
+//! with the shared and with the static library, run on every kind of repository, and on some under valgrind and with
+//! the address sanitizer.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // the helpers are tests too
 
 mod common;
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Link, WARNINGS, compile, header_functions, is_installed, manifest, run};
+use common::{Link, WARNINGS, compile, compile_with, header_functions, is_installed, manifest, run, skipped};
 
 /// What a program is run on: a kind of repository, empty each time.
 fn repositories(folder: &Path) -> Vec<String> {
@@ -19,9 +19,9 @@ fn repositories(folder: &Path) -> Vec<String> {
     ["memory:".to_owned()].into_iter().chain(files).collect()
 }
 
-const PROGRAMS: [&str; 12] = [
-    "basic", "errors", "files", "fork", "forks", "handles", "log", "mutation", "orphan", "panic", "query",
-    "threads",
+const PROGRAMS: [&str; 13] = [
+    "basic", "errors", "files", "fork", "forks", "handles", "log", "mutation", "orphan", "panic", "places",
+    "query", "threads",
 ];
 
 fn test_program(name: &str) -> PathBuf {
@@ -29,11 +29,16 @@ fn test_program(name: &str) -> PathBuf {
 }
 
 /// Runs `program` on every kind of repository. It must print nothing.
-fn run_on_every_repository(program: &Path, launcher: &[&str]) {
+fn run_on_every_repository(program: &Path) {
     let kinds = repositories(Path::new("")).len();
-    for kind in 0..kinds {
+    run_on(&(0..kinds).collect::<Vec<_>>(), program, &[]);
+}
+
+/// Runs `program` on some kinds of repositories, started by `launcher`. It must print nothing.
+fn run_on(kinds: &[usize], program: &Path, launcher: &[&str]) {
+    for kind in kinds {
         let folder = tempfile::tempdir().unwrap();
-        let uri = repositories(folder.path()).swap_remove(kind);
+        let uri = repositories(folder.path()).swap_remove(*kind);
         let mut command = match launcher {
             [] => Command::new(program),
             [tool, options @ ..] => {
@@ -97,7 +102,7 @@ fn without_declarations(source: &str) -> String {
 fn programs_run_with_the_shared_library() {
     let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&[test_program(name)], Link::Shared, folder.path()), &[]);
+        run_on_every_repository(&compile(&[test_program(name)], Link::Shared, folder.path()));
     }
 }
 
@@ -105,30 +110,103 @@ fn programs_run_with_the_shared_library() {
 fn programs_run_with_the_static_library() {
     let folder = tempfile::tempdir().unwrap();
     for name in PROGRAMS {
-        run_on_every_repository(&compile(&[test_program(name)], Link::Static, folder.path()), &[]);
+        run_on_every_repository(&compile(&[test_program(name)], Link::Static, folder.path()));
+    }
+}
+
+/// The programs whose memory is looked at at their end: a forked child has lost what the parent's other thread
+/// held, a killed one everything, and that is right.
+fn programs_that_end() -> impl Iterator<Item = &'static str> {
+    PROGRAMS.into_iter().filter(|name| !["fork", "orphan"].contains(name))
+}
+
+/// Looks at the library's own accesses too, and is slow: files on disk are left to the address sanitizer below.
+#[test]
+fn programs_run_under_valgrind_without_a_finding() {
+    if !is_installed("valgrind") {
+        return skipped("the C programs under valgrind, which is not installed");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // "Possibly lost" is what std keeps for the main thread through a pointer into the middle of a block.
+    let launcher = [
+        "valgrind",
+        "-q",
+        "--fair-sched=yes",
+        "--errors-for-leak-kinds=definite,indirect",
+        "--leak-check=full",
+        "--show-leak-kinds=definite,indirect",
+        "--error-exitcode=9",
+    ];
+    for name in programs_that_end() {
+        let program = compile(&[test_program(name)], Link::Shared, folder.path());
+        // Most of what is done is the same everywhere: one kind without files, one with.
+        let kinds = if name == "handles" { &[1][..] } else { &[0, 3] };
+        run_on(kinds, &program, &launcher);
+    }
+}
+
+/// The options that compile a program with the sanitizers for addresses and leaks.
+const SANITIZED: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
+
+/// Whether programs can be made and run with the sanitizers here.
+fn has_sanitizers(folder: &Path) -> bool {
+    let source = folder.join("sanitized.c");
+    fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let program = folder.join("sanitized");
+    let made = Command::new("gcc").args(SANITIZED).arg(&source).arg("-o").arg(&program).output().unwrap();
+    made.status.success() && Command::new(&program).output().unwrap().status.success()
+}
+
+#[test]
+fn programs_run_with_the_address_sanitizer_without_a_finding() {
+    let folder = tempfile::tempdir().unwrap();
+    if !has_sanitizers(folder.path()) {
+        return skipped("the C programs with the address sanitizer, which gcc does not have here");
+    }
+    for name in programs_that_end() {
+        let program = compile_with(&[test_program(name)], Link::Shared, &SANITIZED, folder.path());
+        run_on(&[1, 2], &program, &[]);
     }
 }
 
 #[test]
-fn programs_run_under_valgrind_without_a_finding() {
-    if !is_installed("valgrind") {
-        // Past the capture of the test harness, on a line of its own: `tests/run` shows and counts it.
-        writeln!(std::io::stderr(), "\nSKIPPED: the C programs under valgrind, which is not installed")
-            .unwrap();
-        return;
-    }
+fn the_address_sanitizer_finds_what_was_planted() {
     let folder = tempfile::tempdir().unwrap();
-    // "Possibly lost" is what std keeps for the main thread through a pointer into the middle of a block.
-    let options = ["--leak-check=full", "--show-leak-kinds=definite,indirect", "--error-exitcode=9"];
-    // A forked child has lost what the parent's other thread held, a killed one everything, and that is right.
-    for name in PROGRAMS.into_iter().filter(|name| !["fork", "orphan"].contains(name)) {
-        let program = compile(&[test_program(name)], Link::Shared, folder.path());
-        let launcher = [
-            &["valgrind", "-q", "--fair-sched=yes", "--errors-for-leak-kinds=definite,indirect"],
-            &options[..],
-        ]
-        .concat();
-        run_on_every_repository(&program, &launcher);
+    if !has_sanitizers(folder.path()) {
+        return skipped("planted defects with the address sanitizer, which gcc does not have here");
+    }
+    let planted = [
+        ("leak", "LeakSanitizer: detected memory leaks"),
+        ("overflow", "AddressSanitizer: heap-buffer-overflow"),
+        ("late", "AddressSanitizer: heap-use-after-free"),
+    ];
+    for (name, finding) in planted {
+        let source = manifest().join("../tests/c/planted").join(format!("{name}.c"));
+        let output =
+            Command::new(compile_with(&[source], Link::Shared, &SANITIZED, folder.path())).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(finding), "{name}: {}\n{said}", output.status);
+    }
+}
+
+#[test]
+fn a_program_may_have_a_sqlite_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("own.c");
+    fs::write(&source, "#include <sqlite3.h>\nint main(void) { return sqlite3_libversion_number() == 0; }\n")
+        .unwrap();
+    for own in ["-lsqlite3", "-l:libsqlite3.a"] {
+        let mut gcc = Command::new("gcc");
+        gcc.arg(&source).args(["-o", "/dev/null", own, "-lm", "-lpthread", "-ldl"]);
+        if !gcc.output().unwrap().status.success() {
+            skipped(&format!("a program with {own}, which is not installed (libsqlite3-dev)"));
+            continue;
+        }
+        for link in [Link::Shared, Link::Static] {
+            let beside = manifest().join("../tests/c/sqlite/beside.c");
+            let program = compile_with(&[beside], link, &[own, "-lm", "-ldl"], folder.path());
+            run_on(&[2], &program, &[]);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 pub(crate) mod table;
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,6 +63,11 @@ fn installed() -> &'static Path {
 
 /// Compiles and links a program into `folder`, which is the calling test's own. It is called as its first source.
 pub(crate) fn compile(sources: &[PathBuf], link: Link, folder: &Path) -> PathBuf {
+    compile_with(sources, link, &[], folder)
+}
+
+/// [`compile`] with more options for the compiler, which stand behind the library.
+pub(crate) fn compile_with(sources: &[PathBuf], link: Link, options: &[&str], folder: &Path) -> PathBuf {
     let program = folder.join(sources[0].file_stem().unwrap());
     let mut gcc = Command::new("gcc");
     gcc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]).args(WARNINGS);
@@ -89,8 +95,14 @@ pub(crate) fn compile(sources: &[PathBuf], link: Link, folder: &Path) -> PathBuf
             "-lc",
         ]),
     };
-    run(&mut gcc);
+    run(gcc.args(options));
     program
+}
+
+/// Says that something was not tried, past the capture of the test harness and on a line of its own: `tests/run`
+/// shows and counts it.
+pub(crate) fn skipped(what: &str) {
+    writeln!(std::io::stderr(), "\nSKIPPED: {what}").unwrap();
 }
 
 /// Runs a program; its output. Panics with all it said if it fails.

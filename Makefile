@@ -45,6 +45,7 @@ soak: develop
 	@$(PYTHON) tests/crash/forks.py --rounds $(ROUNDS)
 	@$(PYTHON) tests/crash/convert.py --rounds 60
 	@$(VENV)/bin/python tests/crash/foreign_sqlite.py $(ROUNDS)
+	@PISESSION_FUZZ=20:100000 cargo test --quiet --release -p pisession-ffi
 
 bench:
 	cargo bench -p pisession --bench sessions

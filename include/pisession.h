@@ -130,6 +130,15 @@ typedef struct pi_mutation pi_mutation;
 /* The result of a query. To be freed with pi_rows_free. */
 typedef struct pi_rows pi_rows;
 
+/* What a check found. To be freed with pi_findings_free. */
+typedef struct pi_findings pi_findings;
+
+/* What became of the sessions of a repository. To be freed with pi_conversions_free. */
+typedef struct pi_conversions pi_conversions;
+
+/* What a repair did, or would do. To be freed with pi_repair_free. */
+typedef struct pi_repair pi_repair;
+
 /* ----------------------------------------------------------------------------------------------------
  * Versions
  * The header says what a program was compiled with, the functions say what it runs with.
@@ -333,6 +342,11 @@ void pi_buf_free(struct pi_buf *buf);
  * A context is the authority of the calls it is given to: cancellation, deadline, trace parent. NULL in its
  * place is the background, which has none of them. Cancelling never undoes a commit that was admitted.
  * ---------------------------------------------------------------------------------------------------- */
+
+/* A function that is told how much of a call is done, and how much it is in all (0 where that is not known). It is
+ * called on the calling thread, inside the call, and may call the library; no C++ exception and no longjmp may
+ * leave it. */
+typedef void (*pi_progress_function)(uint64_t done, uint64_t all, void *user_data);
 
 /* Makes a context without a deadline. *context is the caller's, to be freed with pi_context_free. */
 int32_t pi_context_new(struct pi_context **context, pi_error **error);
@@ -853,6 +867,11 @@ typedef struct pi_import_options {
     int64_t salvage;
     /* 1: refuse a file whose structure is damaged, at its first damage. */
     int64_t strict;
+    /* Told how many bytes are done and how many in all, now and then; NULL for nobody. The file is gone through
+     * three times, and each counts. */
+    pi_progress_function progress;
+    /* What progress gets. */
+    void *user_data;
 } pi_import_options;
 
 /* Fills options with defaults; size is sizeof *options. path_len becomes PI_NUL. */
@@ -1908,6 +1927,249 @@ int32_t pi_session_export(const pi_session *session,
                           pi_buf **report,
                           const pi_context *context,
                           pi_error **error);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Checks
+ * A session is looked over, and what is wrong with it is named. Nothing is repaired and nothing is written.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* What costs little: the end of the file, tips, labels, lanes. */
+#define PI_CHECK_BRIEF 1
+
+/* Everything is read once (the default). */
+#define PI_CHECK_QUICK 2
+
+/* Also whether what was read fits together, and what the file says beside it: each line of a file of JSON lines is
+ * read again; of a SQLite file, indexes are held against tables. */
+#define PI_CHECK_FULL 3
+
+/* How a session is checked. To be filled by pi_check_options_init first; 0 and NULL are defaults. */
+typedef struct pi_check_options {
+    /* Set by pi_check_options_init. */
+    size_t struct_size;
+    /* PI_CHECK_BRIEF, PI_CHECK_QUICK or PI_CHECK_FULL. */
+    int64_t depth;
+    /* 1: the file itself is not looked at, since it was, for another session in it. */
+    int64_t skip_file;
+    /* Told how many entries were read, now and then; NULL for nobody. */
+    pi_progress_function progress;
+    /* What progress gets. */
+    void *user_data;
+} pi_check_options;
+
+/* One thing that is wrong: views that are valid until the set is freed. Absent texts are NULL. */
+typedef struct pi_finding {
+    /* What it is, for example "tip_of_nothing". */
+    const char *kind;
+    /* Bytes of kind. */
+    size_t kind_len;
+    /* It in a sentence. */
+    const char *message;
+    /* Bytes of message. */
+    size_t message_len;
+    /* The entry, branch or other id it is about. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* The line of the file it is in, from 1; -1 where there is none. */
+    int64_t line;
+    /* Where it begins in the file, in bytes; -1 where that is not known. */
+    int64_t offset;
+    /* How many bytes of the file it takes; -1 where that is not known. */
+    int64_t length;
+    /* What to do about it. */
+    const char *hint;
+    /* Bytes of hint. */
+    size_t hint_len;
+    /* The number of the error that reading ended with; PI_OK if there was none. */
+    int64_t error_code;
+} pi_finding;
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_check_options_init(struct pi_check_options *options, size_t size);
+
+/* Looks the session over, while it stays in use. options may be NULL. *findings is what is wrong with it, none
+ * for a sound one; the caller's, to be freed with pi_findings_free. What cannot be read is a finding too; the call
+ * itself fails with PI_CLOSED, PI_CANCELLED and PI_DEADLINE_EXCEEDED. */
+int32_t pi_session_check(const pi_session *session,
+                         const struct pi_check_options *options,
+                         struct pi_findings **findings,
+                         const pi_context *context,
+                         pi_error **error);
+
+/* What reading went past in a file of JSON lines that was opened with salvage: each a "damaged_line" with its
+ * place. None for any other session. *findings is the caller's, to be freed with pi_findings_free. */
+int32_t pi_session_gaps(const pi_session *session, struct pi_findings **findings, pi_error **error);
+
+/* How many findings there are. 0 for NULL. */
+size_t pi_findings_count(const struct pi_findings *findings);
+
+/* Fills *view with the finding at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_findings_get(const struct pi_findings *findings,
+                        size_t index,
+                        struct pi_finding *view,
+                        size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_findings_free(struct pi_findings *findings);
+
+/* ----------------------------------------------------------------------------------------------------
+ * Repairing and moving
+ * A damaged session gives a new one of all that can be read of it; sound ones go to other repositories as they
+ * are. What is read is never written.
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* How a session is repaired. To be filled by pi_repair_options_init first; 0 and NULL are defaults. */
+typedef struct pi_repair_options {
+    /* Set by pi_repair_options_init. */
+    size_t struct_size;
+    /* Where the new session is made; NULL to look only. */
+    pi_repository *into;
+    /* The id of the new session; NULL for the old one's. */
+    const char *id;
+    /* Bytes of id, or PI_NUL, which is the default. */
+    size_t id_len;
+    /* The id of the session that is meant, in a database that holds several. */
+    const char *session;
+    /* Bytes of session, or PI_NUL, which is the default. */
+    size_t session_len;
+    /* Told how many bytes of a file of JSON lines were read, now and then; NULL for nobody. */
+    pi_progress_function progress;
+    /* What progress gets. */
+    void *user_data;
+} pi_repair_options;
+
+/* A repair in brief: views that are valid until the pi_repair is freed. Absent texts are NULL. */
+typedef struct pi_repair_info {
+    /* The id of the damaged session. */
+    const char *source_id;
+    /* Bytes of source_id. */
+    size_t source_id_len;
+    /* The id of the new session; NULL if there was only a look. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* The file of the new session, as the bytes of its name. */
+    const char *path;
+    /* Bytes of path. */
+    size_t path_len;
+    /* 1 if there was nothing to repair. */
+    int64_t is_sound;
+    /* Entries that were kept. */
+    uint64_t entries;
+    /* Of these, messages. */
+    uint64_t messages;
+    /* Values, the tips of branches included. */
+    uint64_t values;
+    /* Elements of lists. */
+    uint64_t elements;
+    /* Rows of the ledger. */
+    uint64_t usage;
+} pi_repair_info;
+
+/* How sessions are converted. To be filled by pi_convert_options_init first; 0 and NULL are defaults. */
+typedef struct pi_convert_options {
+    /* Set by pi_convert_options_init. */
+    size_t struct_size;
+    /* Told how many records of a session were copied, now and then; NULL for nobody. */
+    pi_progress_function progress;
+    /* What progress gets. */
+    void *user_data;
+} pi_convert_options;
+
+/* What became of one session: views that are valid until the set is freed. Absent texts are NULL. */
+typedef struct pi_conversion {
+    /* The session's id; NULL if it cannot be read. */
+    const char *id;
+    /* Bytes of id. */
+    size_t id_len;
+    /* The file it was in, as the bytes of its name. */
+    const char *source_path;
+    /* Bytes of source_path. */
+    size_t source_path_len;
+    /* The file it is in now, as the bytes of its name. */
+    const char *path;
+    /* Bytes of path. */
+    size_t path_len;
+    /* 1 if it was made; 0 if it was there already, or failed. */
+    int64_t made;
+    /* Why it failed; NULL if it did not. */
+    const char *problem;
+    /* Bytes of problem. */
+    size_t problem_len;
+    /* The number of that problem's kind; PI_OK if there is none. */
+    int64_t problem_code;
+} pi_conversion;
+
+/* Fills options with defaults; size is sizeof *options. Each length becomes PI_NUL. */
+void pi_repair_options_init(struct pi_repair_options *options, size_t size);
+
+/* Makes a new session of what can be read of the one in the file at path (the bytes of its name): JSON lines of
+ * any version, or SQLite. The file is only read. Ids, seqs and timestamps stay; the new session appears whole or
+ * not at all, and is not open. options may be NULL: to look only. *repair tells what was kept and what was wrong;
+ * it is the caller's, to be freed with pi_repair_free. PI_NOT_A_SESSION if nothing in the file is of a session;
+ * PI_UNSUPPORTED_VERSION; PI_AMBIGUOUS_SESSION and PI_UNKNOWN_SESSION where a database holds several sessions, or
+ * not the one that is meant; PI_FILE_CHANGED; what pi_session_create fails with. */
+int32_t pi_repair_file(const char *path,
+                       size_t path_len,
+                       const struct pi_repair_options *options,
+                       struct pi_repair **repair,
+                       const pi_context *context,
+                       pi_error **error);
+
+/* Fills *info; size is sizeof *info. PI_INVALID_ARGUMENT for NULL. */
+int32_t pi_repair_get(const struct pi_repair *repair, struct pi_repair_info *info, size_t size);
+
+/* What was damaged, and what was changed or left out therefore. Borrowed from the repair. NULL for NULL. */
+const pi_findings *pi_repair_findings(const struct pi_repair *repair);
+
+/* How many warnings the reader of a file of version 1 to 3 had, by line. 0 for NULL. */
+size_t pi_repair_warnings_count(const struct pi_repair *repair);
+
+/* Fills *view with the warning at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_repair_warnings_get(const struct pi_repair *repair,
+                               size_t index,
+                               pi_legacy_warning *view,
+                               size_t size);
+
+/* Frees the repair and what was borrowed from it. Nothing for NULL. */
+void pi_repair_free(struct pi_repair *repair);
+
+/* Fills options with defaults; size is sizeof *options. */
+void pi_convert_options_init(struct pi_convert_options *options, size_t size);
+
+/* Copies the session into another repository as it is: entries, values, lists, ledger, ids, seqs, timestamps and
+ * metadata. The copy appears whole or not at all, and is not open. One that is there already and holds the same is
+ * left as it is. *made, which may be NULL, is 1, or 0 if it was there. options may be NULL. PI_SESSION_EXISTS if a
+ * session of that id is something else; PI_CORRUPT for a damaged source; what pi_session_create fails with. */
+int32_t pi_session_convert(const pi_session *session,
+                           pi_repository *into,
+                           const struct pi_convert_options *options,
+                           uint64_t *made,
+                           const pi_context *context,
+                           pi_error **error);
+
+/* pi_session_convert for every session of a repository, newest first. One that fails does not stop the others.
+ * *conversions tells what became of each; it is the caller's, to be freed with pi_conversions_free. What listing
+ * fails with, PI_CANCELLED and PI_DEADLINE_EXCEEDED. */
+int32_t pi_repository_convert(const pi_repository *repository,
+                              pi_repository *into,
+                              const struct pi_convert_options *options,
+                              struct pi_conversions **conversions,
+                              const pi_context *context,
+                              pi_error **error);
+
+/* How many sessions there were. 0 for NULL. */
+size_t pi_conversions_count(const struct pi_conversions *conversions);
+
+/* Fills *view with what became of the session at index; size is sizeof *view. PI_INVALID_ARGUMENT beyond the end. */
+int32_t pi_conversions_get(const struct pi_conversions *conversions,
+                           size_t index,
+                           struct pi_conversion *view,
+                           size_t size);
+
+/* Frees the set and what was borrowed from it. Nothing for NULL. */
+void pi_conversions_free(struct pi_conversions *conversions);
 
 /* ----------------------------------------------------------------------------------------------------
  * The log

@@ -3,7 +3,7 @@
 //! A context is the authority of the calls it is given to: cancellation, deadline, trace parent. NULL in its
 //! place is the background, which has none of them. Cancelling never undoes a commit that was admitted.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,6 +19,38 @@ pub struct pi_context(RwLock<Context>);
 
 impl Handle for pi_context {
     const NAME: &'static str = "context";
+}
+
+/// A function that is told how much of a call is done, and how much it is in all (0 where that is not known). It is
+/// called on the calling thread, inside the call, and may call the library; no C++ exception and no longjmp may
+/// leave it.
+pub type pi_progress_function = Option<unsafe extern "C" fn(done: u64, all: u64, user_data: *mut c_void)>;
+
+/// Whom a call tells of its progress, if anybody.
+#[derive(Clone, Copy)]
+pub(crate) struct Progress {
+    function: pi_progress_function,
+    user_data: *mut c_void,
+}
+
+// SAFETY: it is called on the thread of the call that got it, and does not outlive that call.
+unsafe impl Send for Progress {}
+// SAFETY: as above.
+unsafe impl Sync for Progress {}
+
+impl Progress {
+    /// # Safety
+    /// The function is NULL or may be called with `user_data` until the call returns (rule 10).
+    pub(crate) unsafe fn new(function: pi_progress_function, user_data: *mut c_void) -> Self {
+        Self { function, user_data }
+    }
+
+    pub(crate) fn tell(&self, done: u64, all: u64) {
+        if let Some(function) = self.function {
+            // SAFETY: the host gave both for this.
+            unsafe { function(done, all, self.user_data) };
+        }
+    }
 }
 
 /// The context of a call.

@@ -3,8 +3,9 @@
 //! Sessions opened with options, from a repository or by the path of their file, and import. Files of version 1
 //! to 3 open too: what a write to such a session does is said when it is opened.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::mem::offset_of;
+use std::sync::Arc;
 
 use pisession::{
     Error, ErrorKind, ImportOptions, LegacyPolicy, OpenMode, OpenOptions, Result, import_file, open_file,
@@ -12,7 +13,7 @@ use pisession::{
 
 use crate::argument::{self, Out, Plain, init_options, optional_text, path, stored};
 use crate::buf::pi_buf;
-use crate::context::{self, pi_context};
+use crate::context::{self, Progress, pi_context, pi_progress_function};
 use crate::error::pi_error;
 use crate::guard::{guard, guard_value};
 use crate::handle;
@@ -163,6 +164,11 @@ pub struct pi_import_options {
     pub salvage: i64,
     /// 1: refuse a file whose structure is damaged, at its first damage.
     pub strict: i64,
+    /// Told how many bytes are done and how many in all, now and then; NULL for nobody. The file is gone through
+    /// three times, and each counts.
+    pub progress: pi_progress_function,
+    /// What progress gets.
+    pub user_data: *mut c_void,
 }
 
 // SAFETY: integers, and pointers that may be NULL.
@@ -198,11 +204,12 @@ pub unsafe extern "C" fn pi_repository_import(
             let (id, added, legacy) = (Out::cleared(id), Out::cleared(added), Out::cleared(legacy));
             let path = self::path(path, path_len, "path")?;
             let options = argument::options(options)?;
+            let progress = Progress::new(options.progress, options.user_data);
             let options = ImportOptions {
                 id: optional_text(options.id, options.id_len, "id")?.map(str::to_owned),
                 salvage: options.salvage != 0,
                 strict: options.strict != 0,
-                progress: None,
+                progress: Some(Arc::new(move |done, all| progress.tell(done, all))),
             };
             let repository = handle::get(repository)?;
             let import = import_file(path, &repository.0, &options, &context::get(context)?)?;

@@ -5,7 +5,6 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
@@ -81,11 +80,7 @@ impl Fallback for usize {
     const FALLBACK: Self = 0;
 }
 
-impl Fallback for *const c_char {
-    const FALLBACK: Self = std::ptr::null();
-}
-
-impl Fallback for *const u64 {
+impl<T> Fallback for *const T {
     const FALLBACK: Self = std::ptr::null();
 }
 

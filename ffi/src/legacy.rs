@@ -26,27 +26,47 @@ pub struct pi_legacy {
     ids: Vec<(Text, Text)>,
 }
 
-struct WarningText {
+/// A warning as C reads it.
+pub(crate) struct WarningText {
     kind: Text,
     message: Text,
     warning: Warning,
 }
 
-impl pi_legacy {
-    /// In the hands of the host.
-    pub(crate) fn give(legacy: &Legacy) -> *mut pi_legacy {
-        let warning = |warning: &Warning| WarningText {
+impl WarningText {
+    pub(crate) fn new(warning: &Warning) -> Self {
+        Self {
             kind: Text::new(warning.kind.name()),
             message: Text::new(warning.message()),
             warning: warning.clone(),
-        };
+        }
+    }
+
+    pub(crate) fn view(&self) -> pi_legacy_warning {
+        pi_legacy_warning {
+            kind: self.kind.data(),
+            kind_len: self.kind.len(),
+            message: self.message.data(),
+            message_len: self.message.len(),
+            line: self.warning.line,
+            value: u64::from(self.warning.value),
+            offset: self.warning.offset,
+            length: self.warning.length,
+            is_damage: i64::from(self.warning.kind.is_damage()),
+        }
+    }
+}
+
+impl pi_legacy {
+    /// In the hands of the host.
+    pub(crate) fn give(legacy: &Legacy) -> *mut pi_legacy {
         handle::give(Self {
             version: legacy.version,
             session_id: Text::new(&legacy.session_id),
             usage: Text::new(legacy.usage.to_json().as_str()),
             usage_rows: legacy.usage_rows,
             backup: legacy.backup.as_ref().map(|path| Text::new(path.as_os_str().as_bytes())),
-            warnings: legacy.warnings.iter().map(warning).collect(),
+            warnings: legacy.warnings.iter().map(WarningText::new).collect(),
             ids: legacy.ids().map(|(old, new)| (Text::new(old), Text::new(new))).collect(),
         })
     }
@@ -170,17 +190,7 @@ pub unsafe extern "C" fn pi_legacy_warnings_get(
         let (view, legacy) = unsafe { (View::cleared(view, size), legacy.as_ref()) };
         let found = legacy.and_then(|legacy| legacy.warnings.get(index));
         let (Ok(view), Some(found)) = (view.required("view"), found) else { return PI_INVALID_ARGUMENT };
-        view.set(&pi_legacy_warning {
-            kind: found.kind.data(),
-            kind_len: found.kind.len(),
-            message: found.message.data(),
-            message_len: found.message.len(),
-            line: found.warning.line,
-            value: u64::from(found.warning.value),
-            offset: found.warning.offset,
-            length: found.warning.length,
-            is_damage: i64::from(found.warning.kind.is_damage()),
-        });
+        view.set(&found.view());
         PI_OK
     })
 }

@@ -15,6 +15,8 @@ mod handle;
 pub mod address;
 pub mod branch;
 pub mod buf;
+pub mod care;
+pub mod check;
 pub mod context;
 pub mod debug;
 pub mod entries;

@@ -18,7 +18,7 @@ use pisession::ErrorKind;
 use common::{header_functions, manifest};
 
 /// The sections of the header, in the order that each can use what stands before it.
-const SECTIONS: [&str; 21] = [
+const SECTIONS: [&str; 23] = [
     "version",
     "error",
     "buf",
@@ -38,6 +38,8 @@ const SECTIONS: [&str; 21] = [
     "mutation",
     "query",
     "export",
+    "check",
+    "care",
     "log",
     "debug",
 ];
@@ -217,6 +219,8 @@ fn generate(section: &str, items: &[ItemType]) -> String {
         ..Config::default()
     };
     config.export.item_types = items.to_vec();
+    // Used in other sections than its own.
+    config.export.include = vec!["pi_progress_function".to_owned()];
     config.function.sort_by = None;
     let mut out = Vec::new();
     Builder::new()

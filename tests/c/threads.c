@@ -5,7 +5,7 @@
 
 #include "check.h"
 
-enum { ROUNDS = 100, ENTRIES = 600 };
+enum { ROUNDS = 100, ENTRIES = 600, THREADS = 6, APPENDS = 10 };
 
 static int32_t count_one(pi_mutation *mutation, const pi_context *context, void *user_data, pi_error **error) {
     pi_buf *stored = NULL;
@@ -104,17 +104,26 @@ static void a_mutation_moves_between_threads(pi_session *session) {
     OK(pi_session_set_name(session, "free again", PI_NUL, NULL, &error));
 }
 
-static atomic_int steps;
+static atomic_int steps, refused, ready;
 
 static void *step_through(void *cursor) {
     pi_entry entry;
     int32_t code;
+
+    /* Both begin at once. */
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < 2)
+        sched_yield();
     do {
         code = pi_cursor_next(cursor, &entry, sizeof entry, NULL);
         CHECK(code == PI_OK || code == PI_MISUSE);
-        if (code == PI_OK && entry.id != NULL)
+        if (code == PI_MISUSE) {
+            CHECK(entry.id == NULL);
+            atomic_fetch_add(&refused, 1);
+            sched_yield();
+        } else if (entry.id != NULL) {
             atomic_fetch_add(&steps, 1);
-        sched_yield();
+        }
     } while (code == PI_MISUSE || entry.id != NULL);
     return NULL;
 }
@@ -126,7 +135,7 @@ static void a_cursor_serves_one_thread_at_a_time(pi_session *session) {
     pi_cursor *cursor = NULL;
     pthread_t threads[2];
     char id[16];
-    int index;
+    int index, round;
 
     OK(pi_writes_new(&writes, &error));
     for (index = 0; index < ENTRIES; index++) {
@@ -137,13 +146,72 @@ static void a_cursor_serves_one_thread_at_a_time(pi_session *session) {
     OK(pi_mutation_commit(mutation, writes, NULL, NULL, &error));
     CHECK(pi_mutation_free(mutation) == PI_OK);
     pi_writes_free(writes);
-    OK(pi_session_entries(session, NULL, &cursor, NULL, &error));
-    for (index = 0; index < 2; index++)
-        CHECK(pthread_create(&threads[index], NULL, step_through, cursor) == 0);
-    for (index = 0; index < 2; index++)
+    for (round = 0; round < 1000 && atomic_load(&refused) == 0; round++) {
+        atomic_store(&steps, 0);
+        atomic_store(&ready, 0);
+        OK(pi_session_entries(session, NULL, &cursor, NULL, &error));
+        for (index = 0; index < 2; index++)
+            CHECK(pthread_create(&threads[index], NULL, step_through, cursor) == 0);
+        for (index = 0; index < 2; index++)
+            CHECK(pthread_join(threads[index], NULL) == 0);
+        CHECK(atomic_load(&steps) == ENTRIES);
+        CHECK(pi_cursor_free(cursor) == PI_OK);
+    }
+    CHECK(atomic_load(&refused) > 0);
+}
+
+struct shared {
+    pi_repository *repository;
+    pi_session *session;
+    pi_branch *branch;
+    pi_context *context;
+};
+
+/* Uses what others use, and makes, uses and frees what is its own. */
+static void *use_everything(void *argument) {
+    const struct shared *shared = argument;
+    pi_branch *branch = NULL;
+    pi_session *own = NULL, *fork = NULL;
+    pi_entries *entries = NULL;
+    pi_sessions *sessions = NULL;
+    int round;
+
+    for (round = 0; round < APPENDS; round++) {
+        OK(pi_branch_append_message(shared->branch, "{\"role\":\"user\"}", PI_NUL, NULL, shared->context, &error));
+        OK(pi_branch_get(shared->session, "shared", PI_NUL, &branch, shared->context, &error));
+        OK(pi_branch_find_entries(branch, NULL, &entries, shared->context, &error));
+        CHECK(pi_entries_count(entries) > (size_t)round);
+        pi_entries_free(entries);
+        CHECK(pi_branch_free(branch) == PI_OK);
+        FAILS(PI_MISUSE, pi_branch_find_entries(branch, NULL, &entries, NULL, &error));
+    }
+    OK(pi_session_create(shared->repository, NULL, &own, shared->context, &error));
+    OK(pi_session_set_name(own, "own", PI_NUL, shared->context, &error));
+    OK(pi_repository_list(shared->repository, NULL, &sessions, shared->context, &error));
+    CHECK(pi_sessions_count(sessions) >= 2);
+    pi_sessions_free(sessions);
+    FAILS(PI_UNKNOWN_BRANCH, pi_session_fork(shared->repository, own, NULL, &fork, NULL, shared->context, &error));
+    OK(pi_session_close(own, shared->context, &error));
+    CHECK(pi_session_free(own) == PI_OK);
+    return NULL;
+}
+
+static void handles_serve_many_threads(pi_repository *repository, pi_session *session) {
+    struct shared shared = {repository, session, NULL, NULL};
+    pthread_t threads[THREADS];
+    pi_entries *entries = NULL;
+    int index;
+
+    OK(pi_branch_create(session, "shared", PI_NUL, NULL, 0, &shared.branch, NULL, &error));
+    OK(pi_context_new(&shared.context, &error));
+    for (index = 0; index < THREADS; index++)
+        CHECK(pthread_create(&threads[index], NULL, use_everything, &shared) == 0);
+    for (index = 0; index < THREADS; index++)
         CHECK(pthread_join(threads[index], NULL) == 0);
-    CHECK(atomic_load(&steps) == ENTRIES);
-    CHECK(pi_cursor_free(cursor) == PI_OK);
+    OK(pi_branch_find_entries(shared.branch, NULL, &entries, NULL, &error));
+    CHECK(pi_entries_count(entries) == THREADS * APPENDS);
+    pi_entries_free(entries);
+    CHECK(pi_context_free(shared.context) == PI_OK && pi_branch_free(shared.branch) == PI_OK);
 }
 
 int main(int argc, char **argv) {
@@ -154,6 +222,7 @@ int main(int argc, char **argv) {
     a_waiter_is_cancelled_from_another_thread(session);
     a_mutation_moves_between_threads(session);
     a_cursor_serves_one_thread_at_a_time(session);
+    handles_serve_many_threads(repository, session);
     finish(repository, session);
     return 0;
 }

@@ -48,7 +48,8 @@ fn installed() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let built = library_folder();
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library");
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("library").join(profile);
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         fs::copy(built.join("libpisession.so"), folder.join("libpisession.so.0")).unwrap();
@@ -102,7 +103,8 @@ pub(crate) fn compile_with(sources: &[PathBuf], link: Link, options: &[&str], fo
 /// Says that something was not tried, past the capture of the test harness and on a line of its own: `tests/run`
 /// shows and counts it.
 pub(crate) fn skipped(what: &str) {
-    writeln!(std::io::stderr(), "\nSKIPPED: {what}").unwrap();
+    let mut screen = std::io::stderr();
+    writeln!(screen, "\nSKIPPED: {what}").unwrap();
 }
 
 /// Runs a program; its output. Panics with all it said if it fails.

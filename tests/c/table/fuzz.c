@@ -176,6 +176,12 @@ static void *any_handle(int type) {
     }
 }
 
+static void tell(uint64_t done, uint64_t all, void *user_data) {
+    CHECK(user_data == NULL && (all == 0 || done <= all));
+}
+
+static const pi_progress_function progress = tell;
+
 static void *any_options(const struct structure *structure) {
     unsigned char *options, *made;
     size_t size = structure->size, at;
@@ -207,6 +213,10 @@ static void *any_options(const struct structure *structure) {
         case HANDLE:
             pointer = any_handle(field->about);
             memcpy(options + field->offset, &pointer, sizeof pointer);
+            break;
+        case FUNCTION:
+            /* The one kind of callback that options have. */
+            memcpy(options + field->offset, &progress, sizeof progress);
             break;
         default:
             break;

@@ -214,7 +214,7 @@ impl JsonlStorage {
             return Err(self.changed("is shorter than what was read of it"));
         } else if !current.is_all_of(now) {
             let file = Arc::clone(&current.file);
-            current.state.read_more(&file).map_err(|error| error.with_path(&self.path))?;
+            current.state.read_more(&file, now.length).map_err(|error| error.with_path(&self.path))?;
             current.identity = now;
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! What a format-4 file holds, as an index of places: replayed line by line, payloads left in the file.
 
 use std::fs::File;
-use std::io::{Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom, Take};
 
 use hashbrown::HashSet;
 
@@ -96,9 +96,9 @@ impl State {
             && self.entries.begins_with(&before.entries)
     }
 
-    /// Reads what was added behind what was understood.
-    pub(crate) fn read_more(&mut self, file: &File) -> Result<()> {
-        let mut lines = lines_from(file, self.end, u64::MAX)?;
+    /// Reads what was added behind what was understood, up to `size`: a file that grows is read to an end.
+    pub(crate) fn read_more(&mut self, file: &File, size: u64) -> Result<()> {
+        let mut lines = lines_from(file, self.end, size)?;
         if self.unterminated {
             let line_end = lines.next().map_err(unreadable)?;
             if line_end.is_empty() {
@@ -117,7 +117,7 @@ impl State {
         self.read_lines(&mut lines, &mut Damaged::Refuse)
     }
 
-    fn read_lines(&mut self, lines: &mut FileLines<&File>, damaged: &mut Damaged<'_>) -> Result<()> {
+    fn read_lines(&mut self, lines: &mut FileLines<Take<&File>>, damaged: &mut Damaged<'_>) -> Result<()> {
         loop {
             let line = lines.next().map_err(unreadable)?;
             if line.is_empty() {
@@ -250,10 +250,11 @@ impl State {
     }
 }
 
-/// The lines from `offset` on of a file of about `size` bytes.
-fn lines_from(mut file: &File, offset: u64, size: u64) -> Result<FileLines<&File>> {
+/// The lines from `offset` on of the first `size` bytes of a file.
+fn lines_from(mut file: &File, offset: u64, size: u64) -> Result<FileLines<Take<&File>>> {
     file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
-    Ok(FileLines::of(file, size))
+    let length = size.saturating_sub(offset);
+    Ok(FileLines::of(file.take(length), length))
 }
 
 fn unreadable(error: std::io::Error) -> Error {

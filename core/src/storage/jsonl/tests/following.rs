@@ -156,3 +156,26 @@ fn a_copy_is_of_one_file_whatever_takes_its_place_meanwhile() {
         assert_eq!(into.records.len(), 2);
     }
 }
+
+#[test]
+fn a_file_is_read_as_far_as_it_was_when_it_was_looked_at() {
+    // Of a file that grows faster than it is read a reader would see no end.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let header = "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\"}\n";
+    let line = |seq: u64| {
+        format!("{{\"kind\":\"value\",\"op\":\"set\",\"seq\":{seq},\"namespace\":\"a\",\"key\":\"\",\"value\":1}}\n")
+    };
+    let whole = format!("{header}{}{}{}", line(1), line(2), line(3));
+    fs::write(&path, &whole).unwrap();
+    let file = File::open(&path).unwrap();
+    for size in header.len()..=whole.len() {
+        let mut state = State::read(&file, size as u64, &mut Damaged::Refuse).unwrap();
+        let seen = whole[header.len()..size].matches("}\n").count() as u64;
+        // A line that is whole but for its end counts.
+        let seen = seen + u64::from(whole[..size].ends_with('}'));
+        assert_eq!(state.next_seq, 1 + seen, "{size}");
+        state.read_more(&file, whole.len() as u64).unwrap();
+        assert_eq!((state.next_seq, state.end), (4, whole.len() as u64), "{size}");
+    }
+}

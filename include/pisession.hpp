@@ -202,6 +202,7 @@ class DeadlineExceededError : public Error {
 };
 
 class Context;
+class Repository;
 
 namespace detail {
 [[noreturn]] inline void raise(std::int32_t code, pi_error *object) {
@@ -398,9 +399,44 @@ class IndexIterator {
                             std::to_string(size));
 }
 
+/// What the ranges share. Source knows the object of C, has `Item at(std::size_t)` and `std::size_t size()`, and is
+/// cheap to copy; Derived gives it with `source()`.
+template <class Derived, class Source, class Item>
+class Range {
+  public:
+    using value_type = Item;
+    using iterator = IndexIterator<Source, Item>;
+    using const_iterator = iterator;
+
+    [[nodiscard]] std::size_t size() const noexcept { return source().size(); }
+    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+    /// std::out_of_range beyond the end, as front and back of what is empty.
+    [[nodiscard]] Item operator[](std::size_t index) const { return source().at(index); }
+    [[nodiscard]] Item front() const { return (*this)[0]; }
+    [[nodiscard]] Item back() const { return (*this)[empty() ? 0 : size() - 1]; }
+    [[nodiscard]] iterator begin() const noexcept { return {source(), 0}; }
+    [[nodiscard]] iterator end() const noexcept { return {source(), static_cast<std::ptrdiff_t>(size())}; }
+
+  private:
+    [[nodiscard]] Source source() const noexcept { return static_cast<const Derived &>(*this).source(); }
+};
+
 /// How C keeps a set of such items: specialised for each.
 template <class Item>
 struct SetOf;
+
+/// A set of C that something else owns.
+template <class Item>
+struct SetSource {
+    const typename SetOf<Item>::Handle *set = nullptr;
+
+    [[nodiscard]] std::size_t size() const noexcept { return SetOf<Item>::count(set); }
+    [[nodiscard]] Item at(std::size_t index) const {
+        typename SetOf<Item>::Raw raw{};
+        if (SetOf<Item>::get(set, index, &raw, sizeof raw) != PI_OK) beyond_the_end(index, size());
+        return SetOf<Item>::view(raw);
+    }
+};
 } // namespace detail
 
 // --------------------------------------------------------------------------------------------------------------
@@ -453,38 +489,15 @@ inline std::tuple<const pi_context *> arguments_of(const Context &context) noexc
 /// What a read found: a sized random-access range of items that are views into it. Moving it leaves the views and
 /// iterators valid. Any number of threads may read it.
 template <class Item>
-class Set {
-    using C = detail::SetOf<Item>;
-
-    struct Source {
-        const typename C::Handle *set = nullptr;
-
-        [[nodiscard]] Item at(std::size_t index) const {
-            typename C::Raw raw{};
-            if (C::get(set, index, &raw, sizeof raw) != PI_OK) detail::beyond_the_end(index, C::count(set));
-            return C::view(raw);
-        }
-    };
-
+class Set : public detail::Handle<typename detail::SetOf<Item>::Handle, detail::SetOf<Item>::free>,
+            public detail::Range<Set<Item>, detail::SetSource<Item>, Item> {
   public:
-    using value_type = Item;
-    using iterator = detail::IndexIterator<Source, Item>;
-    using const_iterator = iterator;
-
     /// Takes over a set of C. NULL is an empty one.
-    explicit Set(typename C::Handle *set) noexcept : owned_(set) {}
-
-    [[nodiscard]] std::size_t size() const noexcept { return C::count(owned_.get()); }
-    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-    /// std::out_of_range beyond the end, as front and back of an empty set.
-    [[nodiscard]] Item operator[](std::size_t index) const { return Source{owned_.get()}.at(index); }
-    [[nodiscard]] Item front() const { return (*this)[0]; }
-    [[nodiscard]] Item back() const { return (*this)[empty() ? 0 : size() - 1]; }
-    [[nodiscard]] iterator begin() const noexcept { return {Source{owned_.get()}, 0}; }
-    [[nodiscard]] iterator end() const noexcept { return {Source{owned_.get()}, static_cast<std::ptrdiff_t>(size())}; }
+    explicit Set(typename detail::SetOf<Item>::Handle *set) noexcept : Set::Handle(set) {}
 
   private:
-    detail::Owned<typename C::Handle, C::free> owned_;
+    friend detail::Range<Set, detail::SetSource<Item>, Item>;
+    [[nodiscard]] detail::SetSource<Item> source() const noexcept { return {this->handle()}; }
 };
 
 /// One entry: views that are valid as long as the set they are from, or until the cursor's next step.
@@ -778,6 +791,61 @@ struct SessionOptions {
     std::optional<std::string_view> cwd = std::nullopt;
 };
 
+/// What a write does to a session that is a file of version 1 to 3.
+enum class LegacyPolicy : std::int64_t {
+    /// It fails with LegacyReadOnly.
+    ReadOnly = PI_LEGACY_POLICY_READ_ONLY,
+    /// Opening makes a new session with a new id, and gives that one. The old file stays as it is.
+    Copy = PI_LEGACY_POLICY_COPY,
+    /// Opening rewrites the file as format 4, with its id, and keeps the old one as NAME.vN.bak.
+    Upgrade = PI_LEGACY_POLICY_UPGRADE,
+};
+
+/// How a session is opened.
+struct OpenOptions {
+    /// For reading only, beside whoever writes it. No file is written then, whatever legacy says.
+    bool read_only = false;
+    LegacyPolicy legacy = LegacyPolicy::ReadOnly;
+    /// Where LegacyPolicy::Copy makes the new session; absent for beside the file.
+    const Repository *copy_to = nullptr;
+    /// Go on although a file of JSON lines is damaged: one of format 4 for reading only, an old one with what can be
+    /// read.
+    bool salvage = false;
+    /// Refuse an old file whose structure is damaged, in place of warning of it.
+    bool strict = false;
+};
+
+/// How a file is imported.
+struct ImportOptions {
+    /// The id of the session; absent for the file's.
+    std::optional<std::string_view> id = std::nullopt;
+    /// Import what can be read of a damaged file.
+    bool salvage = false;
+    /// Refuse a file whose structure is damaged, at its first damage.
+    bool strict = false;
+};
+
+/// What a fork takes: the path to one entry, as one branch, or every entry and every branch.
+enum class ForkScope : std::int64_t { Branch = PI_FORK_BRANCH, Tree = PI_FORK_TREE };
+
+/// Whether the entry of a fork is the new tip, or its parent is.
+enum class ForkPosition : std::int64_t { At = PI_FORK_AT, Before = PI_FORK_BEFORE };
+
+/// What a fork is of. With a tree branch, entry_id and position are left as they are.
+struct ForkOptions {
+    ForkScope scope = ForkScope::Branch;
+    /// The branch whose path is taken; absent for main, or with an entry for any path of the tree, which becomes main.
+    std::optional<std::string_view> branch = std::nullopt;
+    /// The entry on that path; absent for the branch's tip.
+    std::optional<std::string_view> entry_id = std::nullopt;
+    /// Absent for ForkPosition::At.
+    std::optional<ForkPosition> position = std::nullopt;
+    /// The id of the new session; absent for a new one.
+    std::optional<std::string_view> id = std::nullopt;
+    /// The working folder of the new session; absent for the source's.
+    std::optional<std::string_view> cwd = std::nullopt;
+};
+
 /// How a session is exported.
 struct ExportOptions {
     /// Only the path to the tip of this branch; absent for the whole tree, which opens at "main".
@@ -870,6 +938,29 @@ inline void set_text(const char *&data, std::size_t &len, const std::optional<st
     pi_session_options_init(&raw, sizeof raw);
     set_text(raw.id, raw.id_len, options.id);
     set_text(raw.parent_session_id, raw.parent_session_id_len, options.parent_session_id);
+    set_text(raw.cwd, raw.cwd_len, options.cwd);
+    return raw;
+}
+
+[[nodiscard]] inline pi_open_options options_of(const OpenOptions &options) noexcept;
+
+[[nodiscard]] inline pi_import_options options_of(const ImportOptions &options) noexcept {
+    pi_import_options raw;
+    pi_import_options_init(&raw, sizeof raw);
+    set_text(raw.id, raw.id_len, options.id);
+    raw.salvage = options.salvage ? 1 : 0;
+    raw.strict = options.strict ? 1 : 0;
+    return raw;
+}
+
+[[nodiscard]] inline pi_fork_options options_of(const ForkOptions &options) noexcept {
+    pi_fork_options raw;
+    pi_fork_options_init(&raw, sizeof raw);
+    raw.scope = static_cast<std::int64_t>(options.scope);
+    set_text(raw.branch, raw.branch_len, options.branch);
+    set_text(raw.entry_id, raw.entry_id_len, options.entry_id);
+    if (options.position) raw.position = static_cast<std::int64_t>(*options.position);
+    set_text(raw.id, raw.id_len, options.id);
     set_text(raw.cwd, raw.cwd_len, options.cwd);
     return raw;
 }
@@ -1007,6 +1098,99 @@ namespace detail {
     return stats;
 }
 } // namespace detail
+
+// --------------------------------------------------------------------------------------------------------------
+// Old files
+// --------------------------------------------------------------------------------------------------------------
+
+/// An old file in brief: views that are valid as long as its Legacy.
+struct LegacyInfo {
+    /// The version of the file; 1 where it says none.
+    std::uint64_t version = 0;
+    /// The session id in the file.
+    std::optional<std::string_view> session_id;
+    /// The usage in the file, summed: a JSON object.
+    std::string_view usage;
+    /// How many usage objects went into it.
+    std::uint64_t usage_rows = 0;
+    /// Where the file as it was is kept, if the call upgraded it; as the bytes of its name.
+    std::optional<std::string_view> backup;
+};
+
+/// One thing that reading an old file found: views that are valid as long as its Legacy.
+struct LegacyWarning {
+    /// What it is about, for example "bad_line".
+    std::string_view kind;
+    /// What was found, in plain words.
+    std::string_view message;
+    /// The line, from 1.
+    std::uint64_t line = 0;
+    /// Which of the values on the line, from 0.
+    std::uint64_t value = 0;
+    /// Where the line starts in the file.
+    std::uint64_t offset = 0;
+    /// How many bytes the line has, without its end.
+    std::uint64_t length = 0;
+    /// The file's structure is damaged there, and strict reading refuses it.
+    bool is_damage = false;
+};
+
+/// An id of an entry in an old file, and its id here: views that are valid as long as its Legacy.
+struct LegacyId {
+    std::string_view old_id;
+    std::string_view new_id;
+};
+
+namespace detail {
+template <>
+struct SetOf<LegacyWarning> : SetFunctions<pi_legacy, pi_legacy_warning, pi_legacy_warnings_count,
+                                           pi_legacy_warnings_get, pi_legacy_free> {
+    [[nodiscard]] static LegacyWarning view(const pi_legacy_warning &raw) noexcept {
+        return {detail::view(raw.kind, raw.kind_len), detail::view(raw.message, raw.message_len), raw.line, raw.value,
+                raw.offset, raw.length, raw.is_damage == 1};
+    }
+};
+
+template <>
+struct SetOf<LegacyId>
+    : SetFunctions<pi_legacy, pi_legacy_id, pi_legacy_ids_count, pi_legacy_ids_get, pi_legacy_free> {
+    [[nodiscard]] static LegacyId view(const pi_legacy_id &raw) noexcept {
+        return {detail::view(raw.old_id, raw.old_id_len), detail::view(raw.new_id, raw.new_id_len)};
+    }
+};
+} // namespace detail
+
+/// A part of a Legacy: a sized random-access range, valid as long as that one.
+template <class Item>
+class LegacyItems : public detail::Range<LegacyItems<Item>, detail::SetSource<Item>, Item> {
+  public:
+    explicit LegacyItems(const pi_legacy *legacy) noexcept : source_{legacy} {}
+
+  private:
+    friend detail::Range<LegacyItems, detail::SetSource<Item>, Item>;
+    [[nodiscard]] detail::SetSource<Item> source() const noexcept { return source_; }
+    detail::SetSource<Item> source_;
+};
+
+/// What reading a session file of version 1 to 3 found: its warnings, its usage, the map of its ids.
+class Legacy : public detail::Handle<pi_legacy, pi_legacy_free> {
+  public:
+    /// Takes over an object of C.
+    explicit Legacy(pi_legacy *legacy) noexcept : Handle(legacy) {}
+
+    /// The file in brief. All zero when this was moved from.
+    [[nodiscard]] LegacyInfo info() const noexcept {
+        pi_legacy_info raw{};
+        static_cast<void>(pi_legacy_get(handle(), &raw, sizeof raw)); // fails for NULL only
+        return {raw.version, detail::optional_view(raw.session_id, raw.session_id_len),
+                detail::view(raw.usage, raw.usage_len), raw.usage_rows,
+                detail::optional_view(raw.backup, raw.backup_len)};
+    }
+    /// By line.
+    [[nodiscard]] LegacyItems<LegacyWarning> warnings() const noexcept { return LegacyItems<LegacyWarning>(handle()); }
+    /// In stored order, without entries that have no id in the file.
+    [[nodiscard]] LegacyItems<LegacyId> ids() const noexcept { return LegacyItems<LegacyId>(handle()); }
+};
 
 // --------------------------------------------------------------------------------------------------------------
 // Batches
@@ -1173,59 +1357,44 @@ struct RowSource {
     const pi_rows *rows = nullptr;
     std::size_t row = 0;
 
+    [[nodiscard]] std::size_t size() const noexcept { return pi_rows_column_count(rows); }
     [[nodiscard]] Cell at(std::size_t column) const {
         pi_cell raw{};
-        if (pi_rows_get(rows, row, column, &raw, sizeof raw) != PI_OK)
-            beyond_the_end(column, pi_rows_column_count(rows));
+        if (pi_rows_get(rows, row, column, &raw, sizeof raw) != PI_OK) beyond_the_end(column, size());
         return cell_of(raw);
     }
 };
 } // namespace detail
 
-/// One row of a result: a range of cells. Valid as long as its Rows.
-class Row {
+/// One row of a result: a random-access range of cells. Valid as long as its Rows.
+class Row : public detail::Range<Row, detail::RowSource, Cell> {
   public:
-    using value_type = Cell;
-    using iterator = detail::IndexIterator<detail::RowSource, Cell>;
-    using const_iterator = iterator;
-
     Row(const pi_rows *rows, std::size_t row) noexcept : source_{rows, row} {}
 
-    [[nodiscard]] std::size_t size() const noexcept { return pi_rows_column_count(source_.rows); }
-    /// std::out_of_range beyond the last column.
-    [[nodiscard]] Cell operator[](std::size_t column) const { return source_.at(column); }
-    [[nodiscard]] iterator begin() const noexcept { return {source_, 0}; }
-    [[nodiscard]] iterator end() const noexcept { return {source_, static_cast<std::ptrdiff_t>(size())}; }
-
   private:
+    friend detail::Range<Row, detail::RowSource, Cell>;
+    [[nodiscard]] detail::RowSource source() const noexcept { return source_; }
     detail::RowSource source_;
 };
 
+namespace detail {
+/// The rows of a result.
+struct RowsSource {
+    const pi_rows *rows = nullptr;
+
+    [[nodiscard]] std::size_t size() const noexcept { return pi_rows_count(rows); }
+    [[nodiscard]] Row at(std::size_t row) const {
+        if (row >= size()) beyond_the_end(row, size());
+        return {rows, row};
+    }
+};
+} // namespace detail
+
 /// The result of a query: a sized random-access range of rows.
-class Rows : public detail::Handle<pi_rows, pi_rows_free> {
-    struct Source {
-        const pi_rows *rows = nullptr;
-
-        [[nodiscard]] Row at(std::size_t row) const {
-            if (row >= pi_rows_count(rows)) detail::beyond_the_end(row, pi_rows_count(rows));
-            return {rows, row};
-        }
-    };
-
+class Rows : public detail::Handle<pi_rows, pi_rows_free>, public detail::Range<Rows, detail::RowsSource, Row> {
   public:
-    using value_type = Row;
-    using iterator = detail::IndexIterator<Source, Row>;
-    using const_iterator = iterator;
-
     /// Takes over a result of C.
     explicit Rows(pi_rows *rows) noexcept : Handle(rows) {}
-
-    [[nodiscard]] std::size_t size() const noexcept { return pi_rows_count(handle()); }
-    [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-    /// std::out_of_range beyond the end.
-    [[nodiscard]] Row operator[](std::size_t row) const { return Source{handle()}.at(row); }
-    [[nodiscard]] iterator begin() const noexcept { return {Source{handle()}, 0}; }
-    [[nodiscard]] iterator end() const noexcept { return {Source{handle()}, static_cast<std::ptrdiff_t>(size())}; }
 
     [[nodiscard]] std::size_t column_count() const noexcept { return pi_rows_column_count(handle()); }
     /// std::out_of_range beyond the last column.
@@ -1234,6 +1403,10 @@ class Rows : public detail::Handle<pi_rows, pi_rows_free> {
         if (name == nullptr) detail::beyond_the_end(column, column_count());
         return name;
     }
+
+  private:
+    friend detail::Range<Rows, detail::RowsSource, Row>;
+    [[nodiscard]] detail::RowsSource source() const noexcept { return {handle()}; }
 };
 
 // --------------------------------------------------------------------------------------------------------------
@@ -1445,6 +1618,12 @@ class Session : public detail::Handle<pi_session, pi_session_free> {
             detail::optional_copy(raw.legacy_parent_session_path, raw.legacy_parent_session_path_len);
         metadata.path = detail::optional_copy(raw.path, raw.path_len);
         return metadata;
+    }
+
+    /// What reading the file found from which this session was opened, copied or upgraded; nothing for any other one.
+    [[nodiscard]] std::optional<Legacy> legacy() const {
+        auto *legacy = detail::made<pi_legacy>(pi_session_legacy, handle());
+        return legacy == nullptr ? std::nullopt : std::optional<Legacy>(Legacy(legacy));
     }
 
     /// A new id for an entry or a usage row.
@@ -1716,6 +1895,24 @@ std::invoke_result_t<Function &, Mutation &> Session::mutate(Function &&function
 // Repositories
 // --------------------------------------------------------------------------------------------------------------
 
+/// A new session that goes on from another one.
+struct Fork {
+    /// Open for writing.
+    Session session;
+    /// A JSON array with the names of lanes whose configuration was left out, since the source holds it by half.
+    std::string left_out;
+};
+
+/// What importing a file gave.
+struct Import {
+    /// The id of the session.
+    std::string id;
+    /// False if it was there already.
+    bool added;
+    /// What was found in the file.
+    Legacy legacy;
+};
+
 /// A place where sessions are kept.
 class Repository : public detail::Handle<pi_repository, pi_repository_free> {
   public:
@@ -1728,14 +1925,41 @@ class Repository : public detail::Handle<pi_repository, pi_repository_free> {
         return Session(detail::made_by<pi_session>(pi_session_create, ctx, handle(), &raw));
     }
 
-    /// Opens a session for writing; only one place at a time can. Throws UnknownSessionError, SessionBusyError.
-    [[nodiscard]] Session open(std::string_view id, const Context &ctx = Context::background()) {
-        return Session(detail::made_by<pi_session>(pi_session_open, ctx, handle(), id));
+    /// Opens a session, unless asked otherwise for writing; only one place at a time can. Throws UnknownSessionError,
+    /// SessionBusyError.
+    [[nodiscard]] Session open(std::string_view id, const OpenOptions &options = {},
+                               const Context &ctx = Context::background()) {
+        const pi_open_options raw = detail::options_of(options);
+        return Session(detail::made_by<pi_session>(pi_session_open_with, ctx, handle(), id, &raw));
     }
 
     /// Opens a session for reading, beside whoever writes it. Writing fails with ReadOnly.
     [[nodiscard]] Session open_read_only(std::string_view id, const Context &ctx = Context::background()) {
         return Session(detail::made_by<pi_session>(pi_session_open_read_only, ctx, handle(), id));
+    }
+
+    /// Makes a new session from one that is open, in whatever mode and repository, over one snapshot of it: the commits
+    /// that were made before. May be called inside a mutation. Throws SessionExistsError.
+    Fork fork(Session &source, const ForkOptions &options = {}, const Context &ctx = Context::background()) {
+        const pi_fork_options raw = detail::options_of(options);
+        pi_session *session = nullptr;
+        pi_buf *left_out = nullptr;
+        detail::call(pi_session_fork, handle(), source.handle(), &raw, &session, &left_out, ctx);
+        Session made(session); // owned before a text is copied
+        return {std::move(made), detail::text(left_out)};
+    }
+
+    /// Makes a session from the session file of version 1 to 3 at path, which is not written. A session that came from
+    /// this file, or from one that starts with it, is left as it is. Corrupt for a damaged file without salvage.
+    Import import_file(const std::filesystem::path &path, const ImportOptions &options = {},
+                       const Context &ctx = Context::background()) {
+        const pi_import_options raw = detail::options_of(options);
+        pi_buf *id = nullptr;
+        std::uint64_t added = 0;
+        pi_legacy *legacy = nullptr;
+        detail::call(pi_repository_import, handle(), path, &raw, &id, &added, &legacy, ctx);
+        Legacy found(legacy);
+        return {detail::text(id), added == 1, std::move(found)};
     }
 
     /// Its sessions, newest first; one bad file does not hide the others.
@@ -1752,6 +1976,27 @@ class Repository : public detail::Handle<pi_repository, pi_repository_free> {
     /// Closes it and every session that was opened through it; waits for what has begun. May be called again.
     void close(const Context &ctx = Context::background()) { detail::call(pi_repository_close, handle(), ctx); }
 };
+
+namespace detail {
+inline pi_open_options options_of(const OpenOptions &options) noexcept {
+    pi_open_options raw;
+    pi_open_options_init(&raw, sizeof raw);
+    raw.read_only = options.read_only ? 1 : 0;
+    raw.legacy = static_cast<std::int64_t>(options.legacy);
+    raw.copy_to = options.copy_to == nullptr ? nullptr : options.copy_to->handle();
+    raw.salvage = options.salvage ? 1 : 0;
+    raw.strict = options.strict ? 1 : 0;
+    return raw;
+}
+} // namespace detail
+
+/// Opens the session file at path, whatever it is called; old files for reading unless asked otherwise. NotASession for
+/// anything else, Unsupported for SQLite databases.
+[[nodiscard]] inline Session open_file(const std::filesystem::path &path, const OpenOptions &options = {},
+                                       const Context &ctx = Context::background()) {
+    const pi_open_options raw = detail::options_of(options);
+    return Session(detail::made_by<pi_session>(pi_session_open_file, ctx, path, &raw));
+}
 
 /// Opens the repository that uri names: memory: (a new one each time), sqlite:PATH or jsonl:PATH. What is not there
 /// yet is made by the first Repository::create. InvalidArgument for a text that names none.

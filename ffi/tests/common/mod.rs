@@ -44,7 +44,7 @@ pub(crate) enum Link {
 }
 
 /// The library as an installation has it: the shared one under its soname too, the static one made of it.
-fn installed() -> &'static Path {
+pub(crate) fn installed() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let built = library_folder();

@@ -11,6 +11,9 @@ BUILD  ?= release
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 built   := target/$(BUILD)
 into    := $(DESTDIR)$(PREFIX)
+# The name that programs find the shared library by.
+soname  := $(shell sed -n 's/.*-soname,\(libpisession[^"]*\)".*/\1/p' ffi/build.rs)
+fill    := -e 's|@prefix@|$(PREFIX)|' -e 's|@version@|$(version)|' -e 's|@soname@|$(soname)|'
 # Both builds of the native module see the same interpreter, so that neither redoes the other's work.
 export PYO3_PYTHON := $(abspath $(VENV))/bin/python
 
@@ -23,7 +26,7 @@ help:
 	@echo "make soak [ROUNDS=500]     kill -9 a writer many times, every system call fails; nothing acknowledged is lost"
 	@echo "make bench                 how fast it is"
 	@echo "make wheel                 the Python package as a wheel, in target/wheels"
-	@echo "make install [PREFIX=dir]  header, C library and command line, to /usr/local"
+	@echo "make install [PREFIX=dir]  headers, C library and command line, to /usr/local"
 	@echo "make docs                  the book, in site/"
 	@echo "make clean                 away with all that was built"
 
@@ -49,6 +52,7 @@ soak: develop
 
 bench:
 	cargo bench -p pisession --bench sessions
+	cargo bench -p pisession-ffi --bench overhead
 	$(MAKE) --no-print-directory bench-python
 
 # What Python adds to the core, through a wheel that is installed beside the development build.
@@ -69,15 +73,17 @@ docs: $(VENV)/made
 
 install:
 	cargo build --quiet $(if $(filter release,$(BUILD)),--release) -p pisession-ffi -p pisession-cli
-	install -d $(into)/bin $(into)/include $(into)/lib/pkgconfig
+	install -d $(into)/bin $(into)/include $(into)/lib/pkgconfig $(into)/lib/cmake/pisession
 	install -m 755 $(built)/pisession $(into)/bin/
-	install -m 644 include/*.h $(into)/include/
+	install -m 644 include/*.h include/*.hpp $(into)/include/
 	install -m 755 $(built)/libpisession.so $(into)/lib/libpisession.so.$(version)
-	soname=$$(readelf -d $(built)/libpisession.so | sed -n 's/.*soname: \[\(.*\)\].*/\1/p') && \
-	ln -sf libpisession.so.$(version) $(into)/lib/$$soname && \
-	ln -sf $$soname $(into)/lib/libpisession.so
+	ln -sf libpisession.so.$(version) $(into)/lib/$(soname)
+	ln -sf $(soname) $(into)/lib/libpisession.so
 	sh ffi/static-library.sh $(built)/libpisession.a ffi/symbols.txt $(into)/lib/libpisession.a
-	sed -e 's|@prefix@|$(PREFIX)|' -e 's|@version@|$(version)|' include/pisession.pc.in > $(into)/lib/pkgconfig/pisession.pc
+	sed $(fill) include/pisession.pc.in > $(into)/lib/pkgconfig/pisession.pc
+	for name in pisessionConfig pisessionConfigVersion; do \
+		sed $(fill) include/$$name.cmake.in > $(into)/lib/cmake/pisession/$$name.cmake || exit 1; \
+	done
 
 # The Python environment: pinned tools, nothing outside the folder.
 venv: $(VENV)/made

@@ -1,10 +1,10 @@
 """The code of the README and the book runs as it stands.
 
 - `python` blocks of one page run in order in one namespace, in an empty folder.
-- `c` blocks with a `main` are programs; others are the inside of one, and get the header and the includes.
-  They are compiled with all warnings as errors, linked to the library and run in an empty folder.
+- `c` and `cpp` blocks with a `main` are programs; others are the inside of one, and get the header and the
+  includes. They are compiled with all warnings as errors, linked to the library and run in an empty folder.
 - `console` blocks hold commands (`$ `) and what they print; `...` stands for any text, also for any lines.
-- `rust` blocks are doc tests of the core. `text` and `sh` blocks are not code of ours.
+- `rust` blocks are doc tests of the core. `text`, `cmake` and `sh` blocks are not code of ours.
 
 The library and the programs are those of `target/debug`, or of the folder in PISESSION_TARGET.
 """
@@ -21,9 +21,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("PISESSION_TARGET", ROOT / "target" / "debug"))
-KNOWN = {"rust", "c", "python", "console", "sh", "text", "sql", "toml"}
-PROLOGUE = "#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n#include <pisession.h>\n"
-WARNINGS = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"]
+KNOWN = {"rust", "c", "cpp", "cmake", "python", "console", "sh", "text", "sql", "toml"}
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 LONGEST_WAIT = 120
 
 
@@ -105,17 +104,42 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("block", of_language("c"), ids=names(of_language("c")))
-def test_c_blocks_compile_and_run(block: Block, library: Path, tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Compiler:
+    """How blocks of a language become programs."""
+
+    command: list[str]
+    suffix: str
+    prologue: str
+
+
+COMPILERS = {
+    "c": Compiler(
+        ["gcc", "-std=c11", *WARNINGS],
+        ".c",
+        "#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n#include <pisession.h>\n",
+    ),
+    "cpp": Compiler(
+        ["g++", "-std=c++17", "-pthread", "-Wconversion", *WARNINGS],
+        ".cpp",
+        "#include <iostream>\n#include <string>\n#include <thread>\n#include <pisession.hpp>\n",
+    ),
+}
+COMPILED = [block for block in BLOCKS if block.language in COMPILERS]
+
+
+@pytest.mark.parametrize("block", COMPILED, ids=names(COMPILED))
+def test_c_and_cpp_blocks_compile_and_run(block: Block, library: Path, tmp_path: Path) -> None:
+    compiler = COMPILERS[block.language]
     program = block.text
     if not re.search(r"^int main\(", program, re.MULTILINE):
-        program = f'int main(void) {{\n#line {block.line + 1} "{block.page.name}"\n{program}\nreturn 0;\n}}\n'
-        program = PROLOGUE + program
-    source = tmp_path / "block.c"
+        program = f'int main() {{\n#line {block.line + 1} "{block.page.name}"\n{program}\nreturn 0;\n}}\n'
+        program = compiler.prologue + program
+    source = tmp_path / f"block{compiler.suffix}"
     source.write_text(program, encoding="utf-8")
     binary = tmp_path / "block"
     link = [f"-I{ROOT / 'include'}", str(source), "-o", str(binary), f"-L{library}", "-lpisession"]
-    built = subprocess.run(["gcc", *WARNINGS, *link], capture_output=True, text=True, check=False)
+    built = subprocess.run([*compiler.command, *link], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr
     work = tmp_path / "work"
     work.mkdir()

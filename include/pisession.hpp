@@ -20,7 +20,7 @@
  *
  * Classes    One for each handle and object of C. They can be moved, not copied, and free what they hold. They may
  *            be destroyed in any order: children keep what they need. A moved-from handle gives Misuse, a
- *            moved-from set is empty.
+ *            moved-from batch InvalidArgument, a moved-from set is empty.
  * Failure    throws an Error. Else only std::bad_alloc is, std::out_of_range for an index, and
  *            std::bad_variant_access for a Cell of another type.
  * Texts      In: std::string_view, read before the call returns. Out: std::string; in the items of sets

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 use common::{Link, compile, header_functions, installed, is_installed, manifest, run};
 
@@ -75,6 +76,16 @@ fn compile_cpp(name: &str, sources: &[PathBuf], standard: &str, link: Link, fold
 fn compile_program((name, files): (&str, &[&str]), standard: &str, link: Link, folder: &Path) -> PathBuf {
     let sources: Vec<PathBuf> = files.iter().map(|file| source(file)).collect();
     compile_cpp(name, &sources, standard, link, folder)
+}
+
+/// The programs as C++17 with the shared library; compiled once.
+fn shared_programs() -> &'static [PathBuf] {
+    static COMPILED: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    COMPILED.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("cpp");
+        fs::create_dir_all(&folder).unwrap();
+        PROGRAMS.map(|program| compile_program(program, "c++17", Link::Shared, &folder)).to_vec()
+    })
 }
 
 /// An empty repository of each kind, in `folder`.
@@ -153,9 +164,8 @@ fn the_header_compiles_as_every_cpp_from_17_on_without_a_warning() {
 
 #[test]
 fn programs_run_with_the_shared_library() {
-    let folder = tempfile::tempdir().unwrap();
-    for program in PROGRAMS {
-        run_on_every_repository(&compile_program(program, "c++17", Link::Shared, folder.path()));
+    for program in shared_programs() {
+        run_on_every_repository(program);
     }
 }
 
@@ -185,9 +195,8 @@ fn programs_run_under_valgrind_without_a_finding() {
         "--errors-for-leak-kinds=definite,indirect",
         "--error-exitcode=9",
     ];
-    for program in PROGRAMS {
-        let uri = format!("sqlite:{}/{}-sessions", folder.path().display(), program.0);
-        run_silently(&launcher, &compile_program(program, "c++17", Link::Shared, folder.path()), &uri);
+    for (index, program) in shared_programs().iter().enumerate() {
+        run_silently(&launcher, program, &format!("sqlite:{}/{index}", folder.path().display()));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Snapshot compaction: the file again, with what is alive and nothing else.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -42,6 +43,8 @@ struct Rewritten {
     identity: Identity,
     /// In `seq` order.
     spans: Vec<Span>,
+    /// Where records with unknown fields stand, by `seq`.
+    odd: HashMap<u64, Span>,
     header: Header,
 }
 
@@ -115,7 +118,7 @@ impl JsonlStorage {
             })?;
             Ok(rewritten)
         });
-        let Rewritten { file, identity, spans, header } = match written {
+        let Rewritten { file, identity, spans, odd, header } = match written {
             Ok(rewritten) => rewritten,
             Err(error) => {
                 // The old file is as it was; a temporary one that cannot be removed is swept at the next create.
@@ -132,6 +135,7 @@ impl JsonlStorage {
         current.file = Arc::new(file);
         current.identity = identity;
         current.state.header = header;
+        current.state.odd = odd;
         current.state.end = after;
         current.state.unterminated = false;
         // It is in use from here on. Where its name cannot be synced, the next commit that promises to survive
@@ -155,15 +159,26 @@ impl JsonlStorage {
         header.next_seq = Some(current.state.next_seq.min(MAX_SEQ));
         let mut lines = Lines::create_in_place_of(&source, temporary).map_err(io)?;
         lines.write(&[header.to_line().as_bytes()]).map_err(io)?;
+        let odd_before = current.state.odd.clone();
         let all = live(&mut current.state);
         let mut texts = Spans::of(Arc::clone(&source));
         let mut spans = Vec::with_capacity(all.len());
+        let mut odd = HashMap::new();
         for (number, live) in all.iter().enumerate() {
             if number % 1_024 == 0 {
                 ctx.check()?;
             }
-            let (before, behind) = frame(live);
             let next = all[number + 1..].iter().map(|live| *live.span);
+            // A record with unknown fields is written again as it stands.
+            if let Some(whole) = live.address.and_then(|_| odd_before.get(&live.seq)) {
+                let record = texts.read(*whole, next).map_err(|error| self.unreadable(*whole, error))?;
+                let offset = lines.end() + (live.span.offset - whole.offset);
+                spans.push(Span { offset, length: live.span.length });
+                odd.insert(live.seq, Span { offset: lines.end(), length: whole.length });
+                lines.write(&[record, b"\n"]).map_err(io)?;
+                continue;
+            }
+            let (before, behind) = frame(live);
             let payload = texts.read(*live.span, next).map_err(|error| self.unreadable(*live.span, error))?;
             spans.push(Span { offset: lines.end() + before.len() as u64, length: live.span.length });
             lines.write(&[before.as_bytes(), payload, behind.as_bytes(), b"\n"]).map_err(io)?;
@@ -172,7 +187,7 @@ impl JsonlStorage {
         // At both levels: a power failure must never cost more than the latest commits.
         file.sync_all().map_err(io)?;
         let identity = Identity::of(&file.metadata().map_err(io)?);
-        Ok(Rewritten { file, identity, spans, header })
+        Ok(Rewritten { file, identity, spans, odd, header })
     }
 }
 

@@ -36,11 +36,31 @@ impl Span {
 #[derive(Debug)]
 pub(crate) enum Record {
     Entry(NewRow),
-    Usage { id: String, seq: u64, usage: Usage },
-    SetValue { address: Address, seq: u64 },
-    DeleteValue { address: Address, seq: u64 },
-    AppendList { address: Address, seq: u64 },
-    DeleteList { address: Address, seq: u64 },
+    Usage {
+        id: String,
+        seq: u64,
+        usage: Usage,
+    },
+    /// `odd` is the place of the whole record where it has fields that are not known here.
+    SetValue {
+        address: Address,
+        seq: u64,
+        odd: Option<Span>,
+    },
+    DeleteValue {
+        address: Address,
+        seq: u64,
+    },
+    /// `odd` as above.
+    AppendList {
+        address: Address,
+        seq: u64,
+        odd: Option<Span>,
+    },
+    DeleteList {
+        address: Address,
+        seq: u64,
+    },
 }
 
 impl Record {
@@ -65,6 +85,9 @@ pub(crate) struct Damage {
 fn damage(reason: impl Into<String>) -> Damage {
     Damage { reason: reason.into() }
 }
+
+/// The fields of a record of a value or an element.
+const RECORD_FIELDS: [&str; 6] = ["kind", "op", "seq", "namespace", "key", "value"];
 
 /// How many bytes stand around a payload in its record, as a rule.
 const FRAME: usize = 192;
@@ -122,7 +145,7 @@ fn write_record(out: &mut String, write: &Write, seq: u64, timestamp: i64) -> Re
         }
         Write::SetValue(address, json) => {
             push_address(out, "value", "set", seq, address, Some(json));
-            Record::SetValue { address: address.clone(), seq }
+            Record::SetValue { address: address.clone(), seq, odd: None }
         }
         Write::DeleteValue(address) => {
             push_address(out, "value", "delete", seq, address, None);
@@ -130,7 +153,7 @@ fn write_record(out: &mut String, write: &Write, seq: u64, timestamp: i64) -> Re
         }
         Write::AppendList(address, json) => {
             push_address(out, "list", "append", seq, address, Some(json));
-            Record::AppendList { address: address.clone(), seq }
+            Record::AppendList { address: address.clone(), seq, odd: None }
         }
         Write::DeleteList(address) => {
             push_address(out, "list", "delete", seq, address, None);
@@ -280,10 +303,12 @@ fn read_record(
                     let from = json.as_ptr() as usize - line.as_ptr() as usize;
                     let (from, to) = with_white(line.as_bytes(), from, from + json.len());
                     let place = span_of(offset, from, to)?;
+                    let is_known = |member: &Member<'_>| RECORD_FIELDS.iter().any(|name| member.is(name));
+                    let odd = (!members.iter().all(is_known)).then_some(whole);
                     let record = if kind == "value" {
-                        Record::SetValue { address, seq }
+                        Record::SetValue { address, seq, odd }
                     } else {
-                        Record::AppendList { address, seq }
+                        Record::AppendList { address, seq, odd }
                     };
                     Ok((record, place))
                 }
@@ -378,8 +403,11 @@ fn read_written_value(text: &str) -> Option<(Record, Range<usize>)> {
         return None;
     }
     let address = Address::new(namespace, key).ok()?;
-    let record =
-        if is_value { Record::SetValue { address, seq } } else { Record::AppendList { address, seq } };
+    let record = if is_value {
+        Record::SetValue { address, seq, odd: None }
+    } else {
+        Record::AppendList { address, seq, odd: None }
+    };
     let start = text.len() - json.len();
     Some((record, start..start + length))
 }
@@ -430,9 +458,14 @@ mod tests {
     fn read(line: &str, added: usize) -> Result<String, String> {
         let records = read_line(line, 0).map_err(|damage| damage.reason)?;
         let without = |offset: u64| offset - u64::from(offset as usize > added);
-        let texts = records
-            .iter()
-            .map(|(record, span)| format!("{record:?} {:?}", without(span.offset)..without(span.end())));
+        let place = |span: Span| without(span.offset)..without(span.end());
+        let texts = records.into_iter().map(|(mut record, span)| {
+            let odd = match &mut record {
+                Record::SetValue { odd, .. } | Record::AppendList { odd, .. } => odd.take().map(place),
+                _ => None,
+            };
+            format!("{record:?} {:?} {odd:?}", place(span))
+        });
         Ok(texts.collect::<Vec<_>>().join("\n"))
     }
 

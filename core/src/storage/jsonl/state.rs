@@ -1,5 +1,6 @@
 //! What a format-4 file holds, as an index of places: replayed line by line, payloads left in the file.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Take};
 
@@ -32,6 +33,8 @@ pub(crate) struct State {
     pub(crate) unterminated: bool,
     /// How many lines were read.
     pub(crate) lines: u64,
+    /// By `seq`, records of values and elements with fields that are not known here: rewritten as they stand.
+    pub(crate) odd: HashMap<u64, Span>,
 }
 
 /// Damage that reading went past.
@@ -69,6 +72,7 @@ impl State {
             end,
             unterminated: false,
             lines: 1,
+            odd: HashMap::new(),
         }
     }
 
@@ -242,9 +246,15 @@ impl State {
                 self.stats.usage.add(&usage);
                 self.tables.add_usage(UsagePlace { id: id.into(), seq, payload: span });
             }
-            Record::SetValue { address, seq } => self.tables.set_value(&address, span, seq),
+            Record::SetValue { address, seq, odd } => {
+                self.odd.extend(odd.map(|odd| (seq, odd)));
+                self.tables.set_value(&address, span, seq);
+            }
             Record::DeleteValue { address, .. } => self.tables.delete_value(&address),
-            Record::AppendList { address, seq } => self.tables.append_list(&address, span, seq),
+            Record::AppendList { address, seq, odd } => {
+                self.odd.extend(odd.map(|odd| (seq, odd)));
+                self.tables.append_list(&address, span, seq);
+            }
             Record::DeleteList { address, .. } => self.tables.delete_list(&address),
         }
     }

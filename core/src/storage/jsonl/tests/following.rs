@@ -162,9 +162,12 @@ fn a_file_is_read_as_far_as_it_was_when_it_was_looked_at() {
     // Of a file that grows faster than it is read a reader would see no end.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.jsonl");
-    let header = "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\"}\n";
+    let header =
+        "{\"v\":4,\"kind\":\"header\",\"id\":\"s\",\"storageVersion\":1,\"createdAt\":1,\"cwd\":\"/\"}\n";
     let line = |seq: u64| {
-        format!("{{\"kind\":\"value\",\"op\":\"set\",\"seq\":{seq},\"namespace\":\"a\",\"key\":\"\",\"value\":1}}\n")
+        format!(
+            "{{\"kind\":\"value\",\"op\":\"set\",\"seq\":{seq},\"namespace\":\"a\",\"key\":\"\",\"value\":1}}\n"
+        )
     };
     let whole = format!("{header}{}{}{}", line(1), line(2), line(3));
     fs::write(&path, &whole).unwrap();

@@ -480,3 +480,34 @@ fn what_another_program_appends_during_a_compaction_is_not_lost() {
     assert!(fs::read_to_string(&path).unwrap().ends_with(line));
     assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1, "the new file is gone");
 }
+
+#[test]
+fn fields_that_are_not_known_here_stay_through_compactions() {
+    let ctx = Context::background();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.jsonl");
+    let lines = [
+        r#"{"v":4,"kind":"header","id":"s","storageVersion":1,"createdAt":1,"cwd":"/","future":0}"#,
+        r#"{"kind":"value","op":"set","seq":1,"namespace":"a","key":"dead","value":1,"future":1}"#,
+        r#"{"kind":"value","op":"set","seq":2,"namespace":"a","key":"k","value":[ 1 ],"future":{"a":[2]}}"#,
+        r#"{"seq":3,"value":{"x":"y"},"future":3,"kind":"list","op":"append","namespace":"a","key":"l"}"#,
+        r#"{"kind":"entry","id":"e","parentId":null,"type":"custom","customType":"t","future":4,"seq":4,"timestamp":5}"#,
+        r#"{"kind":"value","op":"set","seq":5,"namespace":"a","key":"plain","value":2}"#,
+        r#"{"kind":"value","op":"delete","seq":6,"namespace":"a","key":"dead"}"#,
+    ];
+    fs::write(&path, lines.map(|line| format!("{line}\n")).concat()).unwrap();
+    let storage = JsonlStorage::open(&path, options(OpenMode::ReadWrite)).unwrap();
+    for _ in 0..2 {
+        storage.compact(&ctx).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        let mut written = text.lines();
+        assert!(written.next().unwrap().starts_with(r#"{"v":4,"kind":"header""#));
+        assert_eq!(written.collect::<Vec<_>>(), [lines[2], lines[3], lines[4], lines[5]]);
+        let read = |key: &str| storage.get_value(&Address::new("a", key).unwrap(), &ctx).unwrap().unwrap();
+        assert_eq!(read("k").value.as_str(), "[ 1 ]");
+        assert_eq!(read("plain").value.as_str(), "2");
+        let elements =
+            storage.read_list(&Address::new("a", "l").unwrap(), &ListRead::default(), &ctx).unwrap();
+        assert_eq!(elements[0].value.as_str(), r#"{"x":"y"}"#);
+    }
+}

@@ -295,8 +295,19 @@ template <class T, class Function, class... Arguments>
     return data == nullptr ? std::nullopt : std::optional<std::string>(std::string(data, len));
 }
 
+/// A number that C gives as -1 where there is none.
+[[nodiscard]] inline std::optional<std::uint64_t> optional_number(std::int64_t number) noexcept {
+    return number < 0 ? std::nullopt : std::optional<std::uint64_t>(static_cast<std::uint64_t>(number));
+}
+
+/// A kind that C gives as PI_OK where there is none.
+[[nodiscard]] inline std::optional<ErrorKind> optional_kind(std::int64_t code) noexcept {
+    return code == PI_OK ? std::nullopt : std::optional<ErrorKind>(static_cast<ErrorKind>(code));
+}
+
 /// A number of C that may be absent: a pointer into `number`, which must outlive the call.
-[[nodiscard]] inline const std::uint64_t *pointer(const std::optional<std::uint64_t> &number) noexcept {
+template <class Number>
+[[nodiscard]] const Number *pointer(const std::optional<Number> &number) noexcept {
     return number ? &*number : nullptr;
 }
 
@@ -552,6 +563,12 @@ struct StoredValue {
     std::uint64_t seq = 0;
 };
 
+/// Where a value or a list stands: views that are valid as long as the set they are from.
+struct AddressView {
+    std::string_view name_space;
+    std::string_view key;
+};
+
 /// One element of a list: a view that is valid as long as the set it is from.
 struct ElementView {
     /// Its place in the session's order, and its cursor.
@@ -604,6 +621,42 @@ struct SessionView {
     std::optional<ErrorKind> problem_kind;
 };
 
+/// One thing that is wrong with a session: views that are valid as long as the set or the Repair they are from.
+struct FindingView {
+    /// What it is, for example "tip_of_nothing".
+    std::string_view kind;
+    /// It in a sentence.
+    std::string_view message;
+    /// The entry, branch or other id it is about.
+    std::optional<std::string_view> id;
+    /// The line of the file it is in, from 1.
+    std::optional<std::uint64_t> line;
+    /// Where it begins in the file, in bytes.
+    std::optional<std::uint64_t> offset;
+    /// How many bytes of the file it takes.
+    std::optional<std::uint64_t> length;
+    /// What to do about it.
+    std::optional<std::string_view> hint;
+    /// The kind of the error that reading ended with.
+    std::optional<ErrorKind> error_kind;
+};
+
+/// What became of one session of a repository that was converted: views that are valid as long as the set.
+struct ConversionView {
+    /// Absent if the session cannot be read.
+    std::optional<std::string_view> id;
+    /// The file it was in, as the bytes of its name.
+    std::optional<std::string_view> source_path;
+    /// The file it is in now, as the bytes of its name.
+    std::optional<std::string_view> path;
+    /// False if it was there already, or failed.
+    bool made = false;
+    /// Why it failed.
+    std::optional<std::string_view> problem;
+    /// The kind of that problem.
+    std::optional<ErrorKind> problem_kind;
+};
+
 namespace detail {
 template <class H, class R, auto Count, auto Get, auto Free>
 struct SetFunctions {
@@ -634,6 +687,14 @@ struct SetOf<ValueView> : SetFunctions<pi_values, pi_value, pi_values_count, pi_
     [[nodiscard]] static ValueView view(const pi_value &raw) noexcept {
         return {detail::view(raw.name_space, raw.name_space_len), detail::view(raw.key, raw.key_len),
                 detail::view(raw.value, raw.value_len), raw.seq};
+    }
+};
+
+template <>
+struct SetOf<AddressView>
+    : SetFunctions<pi_addresses, pi_address, pi_addresses_count, pi_addresses_get, pi_addresses_free> {
+    [[nodiscard]] static AddressView view(const pi_address &raw) noexcept {
+        return {detail::view(raw.name_space, raw.name_space_len), detail::view(raw.key, raw.key_len)};
     }
 };
 
@@ -680,10 +741,38 @@ struct SetOf<SessionView>
         if (raw.modified_at >= 0) session.modified_at = raw.modified_at;
         session.format = detail::view(raw.format, raw.format_len);
         session.name = optional_view(raw.name, raw.name_len);
-        if (raw.message_count >= 0) session.message_count = static_cast<std::uint64_t>(raw.message_count);
+        session.message_count = optional_number(raw.message_count);
         session.problem = optional_view(raw.problem, raw.problem_len);
-        if (raw.problem_code != PI_OK) session.problem_kind = static_cast<ErrorKind>(raw.problem_code);
+        session.problem_kind = optional_kind(raw.problem_code);
         return session;
+    }
+};
+
+template <>
+struct SetOf<FindingView>
+    : SetFunctions<pi_findings, pi_finding, pi_findings_count, pi_findings_get, pi_findings_free> {
+    [[nodiscard]] static FindingView view(const pi_finding &raw) noexcept {
+        return {detail::view(raw.kind, raw.kind_len),
+                detail::view(raw.message, raw.message_len),
+                optional_view(raw.id, raw.id_len),
+                optional_number(raw.line),
+                optional_number(raw.offset),
+                optional_number(raw.length),
+                optional_view(raw.hint, raw.hint_len),
+                optional_kind(raw.error_code)};
+    }
+};
+
+template <>
+struct SetOf<ConversionView>
+    : SetFunctions<pi_conversions, pi_conversion, pi_conversions_count, pi_conversions_get, pi_conversions_free> {
+    [[nodiscard]] static ConversionView view(const pi_conversion &raw) noexcept {
+        return {optional_view(raw.id, raw.id_len),
+                optional_view(raw.source_path, raw.source_path_len),
+                optional_view(raw.path, raw.path_len),
+                raw.made == 1,
+                optional_view(raw.problem, raw.problem_len),
+                optional_kind(raw.problem_code)};
     }
 };
 } // namespace detail
@@ -692,6 +781,8 @@ struct SetOf<SessionView>
 using Entries = Set<EntryView>;
 /// Values that a scan found.
 using Values = Set<ValueView>;
+/// Where values or lists stand.
+using Addresses = Set<AddressView>;
 /// Elements of a list.
 using Elements = Set<ElementView>;
 /// The branches of a session, names ascending.
@@ -702,6 +793,22 @@ using UsageRows = Set<UsageRowView>;
 using Ids = Set<std::string_view>;
 /// The sessions of a repository.
 using Sessions = Set<SessionView>;
+/// What a check found.
+using Findings = Set<FindingView>;
+/// What became of the sessions of a repository, newest first.
+using Conversions = Set<ConversionView>;
+
+/// A part of a larger object: a sized random-access range, valid as long as that one.
+template <class Item, class Source = detail::SetSource<Item>>
+class Items : public detail::Range<Items<Item, Source>, Source, Item> {
+  public:
+    explicit Items(Source source) noexcept : source_(source) {}
+
+  private:
+    friend detail::Range<Items, Source, Item>;
+    [[nodiscard]] Source source() const noexcept { return source_; }
+    Source source_;
+};
 
 /// Entries one by one, read in pages: for scans that may be long. An input range that is gone through once.
 /// Used by one thread at a time; a second one gets Misuse.
@@ -760,6 +867,11 @@ class EntryCursor : public detail::Handle<pi_cursor, pi_cursor_free> {
 // Texts in them are views: they are read during the call they are given to.
 // --------------------------------------------------------------------------------------------------------------
 
+/// Told how much of a call is done, and how much it is in all (0 where that is not known), now and then. It runs inside
+/// the call, on its thread, and may use the library, for example cancel the context of the call. Once it throws it is
+/// told no more, and what it threw comes out when the call has ended, which it does not bring about.
+using Progress = std::function<void(std::uint64_t done, std::uint64_t all)>;
+
 /// Oldest or newest first.
 enum class Order : std::int64_t { Ascending = PI_ASCENDING, Descending = PI_DESCENDING };
 
@@ -789,6 +901,10 @@ struct SessionOptions {
     std::optional<std::string_view> parent_session_id = std::nullopt;
     /// The working folder it is for.
     std::optional<std::string_view> cwd = std::nullopt;
+    /// When it was made, Unix ms, for a session that comes from elsewhere; absent for now.
+    std::optional<std::int64_t> created_at = std::nullopt;
+    /// The file of an old session it came from, where that has no id here.
+    std::optional<std::string_view> legacy_parent_session_path = std::nullopt;
 };
 
 /// What a write does to a session that is a file of version 1 to 3.
@@ -813,6 +929,9 @@ struct OpenOptions {
     bool salvage = false;
     /// Refuse an old file whose structure is damaged, in place of warning of it.
     bool strict = false;
+    /// Which file is meant, as the bytes of its name that SessionView has, where several files of the repository hold a
+    /// session of that id. For Repository::open only.
+    std::optional<std::string_view> path = std::nullopt;
 };
 
 /// How a file is imported.
@@ -823,6 +942,8 @@ struct ImportOptions {
     bool salvage = false;
     /// Refuse a file whose structure is damaged, at its first damage.
     bool strict = false;
+    /// Told of bytes. The file is gone through three times, and each counts.
+    Progress progress = nullptr;
 };
 
 /// What a fork takes: the path to one entry, as one branch, or every entry and every branch.
@@ -852,6 +973,36 @@ struct ExportOptions {
     std::optional<std::string_view> branch = std::nullopt;
     /// A file that is there is replaced.
     bool overwrite = false;
+};
+
+/// How much of a session a check looks at; what each depth is, is said at the PI_CHECK_ numbers in pisession.h.
+enum class CheckDepth : std::int64_t { Brief = PI_CHECK_BRIEF, Quick = PI_CHECK_QUICK, Full = PI_CHECK_FULL };
+
+/// How a session is checked.
+struct CheckOptions {
+    CheckDepth depth = CheckDepth::Quick;
+    /// The file itself is not looked at, since it was, for another session in it.
+    bool skip_file = false;
+    /// Told of entries.
+    Progress progress = nullptr;
+};
+
+/// How a session is repaired.
+struct RepairOptions {
+    /// Where the new session is made; absent to look only.
+    Repository *into = nullptr;
+    /// The id of the new session; absent for the old one's.
+    std::optional<std::string_view> id = std::nullopt;
+    /// The id of the session that is meant, in a database that holds several.
+    std::optional<std::string_view> session = std::nullopt;
+    /// Told of bytes of a file of JSON lines.
+    Progress progress = nullptr;
+};
+
+/// How sessions are converted.
+struct ConvertOptions {
+    /// Told of the records of a session.
+    Progress progress = nullptr;
 };
 
 /// Which elements of a list to read.
@@ -939,10 +1090,13 @@ inline void set_text(const char *&data, std::size_t &len, const std::optional<st
     set_text(raw.id, raw.id_len, options.id);
     set_text(raw.parent_session_id, raw.parent_session_id_len, options.parent_session_id);
     set_text(raw.cwd, raw.cwd_len, options.cwd);
+    raw.created_at = pointer(options.created_at);
+    set_text(raw.legacy_parent_session_path, raw.legacy_parent_session_path_len, options.legacy_parent_session_path);
     return raw;
 }
 
-[[nodiscard]] inline pi_open_options options_of(const OpenOptions &options) noexcept;
+[[nodiscard]] inline pi_open_options options_of(const OpenOptions &options);
+[[nodiscard]] inline pi_repair_options options_of(const RepairOptions &options);
 
 [[nodiscard]] inline pi_import_options options_of(const ImportOptions &options) noexcept {
     pi_import_options raw;
@@ -971,6 +1125,54 @@ inline void set_text(const char *&data, std::size_t &len, const std::optional<st
     set_text(raw.branch, raw.branch_len, options.branch);
     raw.overwrite = options.overwrite ? 1 : 0;
     return raw;
+}
+
+[[nodiscard]] inline pi_check_options options_of(const CheckOptions &options) noexcept {
+    pi_check_options raw;
+    pi_check_options_init(&raw, sizeof raw);
+    raw.depth = static_cast<std::int64_t>(options.depth);
+    raw.skip_file = options.skip_file ? 1 : 0;
+    return raw;
+}
+
+[[nodiscard]] inline pi_convert_options options_of(const ConvertOptions &) noexcept {
+    pi_convert_options raw;
+    pi_convert_options_init(&raw, sizeof raw);
+    return raw;
+}
+
+/// Runs call(), which makes one call of C with the options `raw`, and tells `progress` of it. No exception goes through
+/// C: it waits here, and goes before one of the call.
+template <class Raw, class Call>
+std::invoke_result_t<Call &> telling(const Progress &progress, Raw &raw, Call &&call) {
+    struct Told {
+        const Progress &progress;
+        std::exception_ptr thrown;
+
+        void rethrow() {
+            if (thrown) std::rethrow_exception(std::exchange(thrown, nullptr));
+        }
+    } told{progress, nullptr};
+    if (progress) {
+        raw.progress = [](std::uint64_t done, std::uint64_t all, void *data) noexcept {
+            auto &to = *static_cast<Told *>(data);
+            if (to.thrown) return;
+            try {
+                to.progress(done, all);
+            } catch (...) {
+                to.thrown = std::current_exception();
+            }
+        };
+        raw.user_data = &told;
+    }
+    try {
+        auto result = call();
+        told.rethrow();
+        return result;
+    } catch (...) {
+        told.rethrow();
+        throw;
+    }
 }
 
 [[nodiscard]] inline pi_list_read options_of(const ListRead &read) noexcept {
@@ -1117,7 +1319,7 @@ struct LegacyInfo {
     std::optional<std::string_view> backup;
 };
 
-/// One thing that reading an old file found: views that are valid as long as its Legacy.
+/// One thing that reading an old file found: views that are valid as long as the Legacy or Repair they are from.
 struct LegacyWarning {
     /// What it is about, for example "bad_line".
     std::string_view kind;
@@ -1160,18 +1362,6 @@ struct SetOf<LegacyId>
 };
 } // namespace detail
 
-/// A part of a Legacy: a sized random-access range, valid as long as that one.
-template <class Item>
-class LegacyItems : public detail::Range<LegacyItems<Item>, detail::SetSource<Item>, Item> {
-  public:
-    explicit LegacyItems(const pi_legacy *legacy) noexcept : source_{legacy} {}
-
-  private:
-    friend detail::Range<LegacyItems, detail::SetSource<Item>, Item>;
-    [[nodiscard]] detail::SetSource<Item> source() const noexcept { return source_; }
-    detail::SetSource<Item> source_;
-};
-
 /// What reading a session file of version 1 to 3 found: its warnings, its usage, the map of its ids.
 class Legacy : public detail::Handle<pi_legacy, pi_legacy_free> {
   public:
@@ -1187,9 +1377,83 @@ class Legacy : public detail::Handle<pi_legacy, pi_legacy_free> {
                 detail::optional_view(raw.backup, raw.backup_len)};
     }
     /// By line.
-    [[nodiscard]] LegacyItems<LegacyWarning> warnings() const noexcept { return LegacyItems<LegacyWarning>(handle()); }
+    [[nodiscard]] Items<LegacyWarning> warnings() const noexcept {
+        return Items<LegacyWarning>(detail::SetSource<LegacyWarning>{handle()});
+    }
     /// In stored order, without entries that have no id in the file.
-    [[nodiscard]] LegacyItems<LegacyId> ids() const noexcept { return LegacyItems<LegacyId>(handle()); }
+    [[nodiscard]] Items<LegacyId> ids() const noexcept {
+        return Items<LegacyId>(detail::SetSource<LegacyId>{handle()});
+    }
+};
+
+// --------------------------------------------------------------------------------------------------------------
+// Repairs
+// --------------------------------------------------------------------------------------------------------------
+
+/// A repair in brief: views that are valid as long as its Repair.
+struct RepairInfo {
+    /// The id of the damaged session.
+    std::string_view source_id;
+    /// The id of the new session; absent if there was only a look.
+    std::optional<std::string_view> id;
+    /// The file of the new session, as the bytes of its name.
+    std::optional<std::string_view> path;
+    /// There was nothing to repair.
+    bool is_sound = false;
+    /// Entries that were kept.
+    std::uint64_t entries = 0;
+    /// Of these, messages.
+    std::uint64_t messages = 0;
+    /// Values, the tips of branches included.
+    std::uint64_t values = 0;
+    /// Elements of lists.
+    std::uint64_t elements = 0;
+    /// Rows of the ledger.
+    std::uint64_t usage = 0;
+};
+
+namespace detail {
+/// The warnings of a repair.
+struct RepairWarningSource {
+    const pi_repair *repair = nullptr;
+
+    [[nodiscard]] std::size_t size() const noexcept { return pi_repair_warnings_count(repair); }
+    [[nodiscard]] LegacyWarning at(std::size_t index) const {
+        pi_legacy_warning raw{};
+        if (pi_repair_warnings_get(repair, index, &raw, sizeof raw) != PI_OK) beyond_the_end(index, size());
+        return SetOf<LegacyWarning>::view(raw);
+    }
+};
+} // namespace detail
+
+/// What a repair did, or would do.
+class Repair : public detail::Handle<pi_repair, pi_repair_free> {
+  public:
+    /// Takes over an object of C.
+    explicit Repair(pi_repair *repair) noexcept : Handle(repair) {}
+
+    /// The repair in brief. All zero when this was moved from.
+    [[nodiscard]] RepairInfo info() const noexcept {
+        pi_repair_info raw{};
+        static_cast<void>(pi_repair_get(handle(), &raw, sizeof raw)); // fails for NULL only
+        return {detail::view(raw.source_id, raw.source_id_len),
+                detail::optional_view(raw.id, raw.id_len),
+                detail::optional_view(raw.path, raw.path_len),
+                raw.is_sound == 1,
+                raw.entries,
+                raw.messages,
+                raw.values,
+                raw.elements,
+                raw.usage};
+    }
+    /// What was damaged, and what was changed or left out therefore.
+    [[nodiscard]] Items<FindingView> findings() const noexcept {
+        return Items<FindingView>(detail::SetSource<FindingView>{pi_repair_findings(handle())});
+    }
+    /// What the reader of a file of version 1 to 3 warned of, by line.
+    [[nodiscard]] Items<LegacyWarning, detail::RepairWarningSource> warnings() const noexcept {
+        return Items<LegacyWarning, detail::RepairWarningSource>({handle()});
+    }
 };
 
 // --------------------------------------------------------------------------------------------------------------
@@ -1668,6 +1932,27 @@ class Session : public detail::Handle<pi_session, pi_session_free> {
         return detail::text(detail::made_by<pi_buf>(pi_session_export, ctx, handle(), path, &raw));
     }
 
+    /// Copies it into another repository as it is, with its ids, seqs and timestamps. The copy appears whole or not at
+    /// all, and is not open. False if it was there already and holds the same. Throws SessionExistsError if a session
+    /// of that id is something else.
+    bool convert(Repository &into, const ConvertOptions &options = {},
+                 const Context &ctx = Context::background()) const;
+
+    /// Looks it over, while it stays in use: what is wrong with it, none for a sound one. Nothing is written. What
+    /// cannot be read is a finding, too. Closed; throws CancelledError, DeadlineExceededError.
+    [[nodiscard]] Findings check(const CheckOptions &options = {}, const Context &ctx = Context::background()) const {
+        pi_check_options raw = detail::options_of(options);
+        return detail::telling(options.progress, raw, [&] {
+            return Findings(detail::made_by<pi_findings>(pi_session_check, ctx, handle(), &raw));
+        });
+    }
+
+    /// What reading went past in a file of JSON lines that was opened with salvage: each a "damaged_line" with its
+    /// place. None for any other session.
+    [[nodiscard]] Findings gaps() const {
+        return Findings(detail::made<pi_findings>(pi_session_gaps, handle()));
+    }
+
     /// Its name, if it has one.
     [[nodiscard]] std::optional<std::string> name(const Context &ctx = Context::background()) const {
         return detail::optional_text(detail::made_by<pi_buf>(pi_session_name, ctx, handle()));
@@ -1737,6 +2022,21 @@ class Session : public detail::Handle<pi_session, pi_session_free> {
     /// Deletes a whole list; fine when it is absent.
     void delete_list(std::string_view name_space, std::string_view key, const Context &ctx = Context::background()) {
         detail::call(pi_session_delete_list, handle(), name_space, key, ctx);
+    }
+
+    /// The addresses that hold a value, ascending by namespace and key: those behind `after`, or from the first, at
+    /// most limit of them.
+    [[nodiscard]] Addresses value_addresses(const std::optional<AddressView> &after = std::nullopt,
+                                            std::size_t limit = 1000,
+                                            const Context &ctx = Context::background()) const {
+        return addresses_by(pi_session_value_addresses, after, limit, ctx);
+    }
+
+    /// The addresses that hold a list, as value_addresses.
+    [[nodiscard]] Addresses list_addresses(const std::optional<AddressView> &after = std::nullopt,
+                                           std::size_t limit = 1000,
+                                           const Context &ctx = Context::background()) const {
+        return addresses_by(pi_session_list_addresses, after, limit, ctx);
     }
 
     // Entries
@@ -1832,6 +2132,16 @@ class Session : public detail::Handle<pi_session, pi_session_free> {
     template <class Function>
     std::invoke_result_t<Function &, Mutation &> mutate(Function &&function,
                                                         const Context &ctx = Context::background());
+
+  private:
+    template <class Function>
+    [[nodiscard]] Addresses addresses_by(Function function, const std::optional<AddressView> &after, std::size_t limit,
+                                         const Context &ctx) const {
+        using Text = std::optional<std::string_view>;
+        const Text name_space = after ? Text(after->name_space) : std::nullopt;
+        const Text key = after ? Text(after->key) : std::nullopt;
+        return Addresses(detail::made_by<pi_addresses>(function, ctx, handle(), name_space, key, limit));
+    }
 };
 
 namespace detail {
@@ -1949,17 +2259,43 @@ class Repository : public detail::Handle<pi_repository, pi_repository_free> {
         return {std::move(made), detail::text(left_out)};
     }
 
+    /// fork of the session of that id in source, which may be this repository; the session may be open elsewhere, for
+    /// writing too. path is the bytes of the name of its file, as SessionView has it, where several files hold a
+    /// session of that id. Throws UnknownSessionError, SessionExistsError.
+    Fork fork_stored(const Repository &source, std::string_view id, const ForkOptions &options = {},
+                     std::optional<std::string_view> path = std::nullopt,
+                     const Context &ctx = Context::background()) {
+        const pi_fork_options raw = detail::options_of(options);
+        pi_session *session = nullptr;
+        pi_buf *left_out = nullptr;
+        detail::call(pi_session_fork_stored, handle(), source.handle(), id, path, &raw, &session, &left_out, ctx);
+        Session made(session); // owned before a text is copied
+        return {std::move(made), detail::text(left_out)};
+    }
+
     /// Makes a session from the session file of version 1 to 3 at path, which is not written. A session that came from
     /// this file, or from one that starts with it, is left as it is. Corrupt for a damaged file without salvage.
     Import import_file(const std::filesystem::path &path, const ImportOptions &options = {},
                        const Context &ctx = Context::background()) {
-        const pi_import_options raw = detail::options_of(options);
-        pi_buf *id = nullptr;
-        std::uint64_t added = 0;
-        pi_legacy *legacy = nullptr;
-        detail::call(pi_repository_import, handle(), path, &raw, &id, &added, &legacy, ctx);
-        Legacy found(legacy);
-        return {detail::text(id), added == 1, std::move(found)};
+        pi_import_options raw = detail::options_of(options);
+        return detail::telling(options.progress, raw, [&] {
+            pi_buf *id = nullptr;
+            std::uint64_t added = 0;
+            pi_legacy *legacy = nullptr;
+            detail::call(pi_repository_import, handle(), path, &raw, &id, &added, &legacy, ctx);
+            Legacy found(legacy);
+            return Import{detail::text(id), added == 1, std::move(found)};
+        });
+    }
+
+    /// Session::convert for every session of it, newest first. One that fails does not stop the others.
+    Conversions convert(Repository &into, const ConvertOptions &options = {},
+                        const Context &ctx = Context::background()) const {
+        pi_convert_options raw = detail::options_of(options);
+        return detail::telling(options.progress, raw, [&] {
+            return Conversions(
+                detail::made_by<pi_conversions>(pi_repository_convert, ctx, handle(), into.handle(), &raw));
+        });
     }
 
     /// Its sessions, newest first; one bad file does not hide the others.
@@ -1973,19 +2309,52 @@ class Repository : public detail::Handle<pi_repository, pi_repository_free> {
         detail::call(pi_repository_delete, handle(), id, ctx);
     }
 
+    /// delete_session for the session in the file at path, as SessionView has it, where several files hold a session of
+    /// that id.
+    void delete_session_at(std::string_view id, const std::filesystem::path &path,
+                           const Context &ctx = Context::background()) {
+        detail::call(pi_repository_delete_at, handle(), id, path, ctx);
+    }
+
     /// Closes it and every session that was opened through it; waits for what has begun. May be called again.
     void close(const Context &ctx = Context::background()) { detail::call(pi_repository_close, handle(), ctx); }
 };
 
+inline bool Session::convert(Repository &into, const ConvertOptions &options, const Context &ctx) const {
+    pi_convert_options raw = detail::options_of(options);
+    return detail::telling(options.progress, raw, [&] {
+        std::uint64_t made = 0;
+        detail::call(pi_session_convert, handle(), into.handle(), &raw, &made, ctx);
+        return made == 1;
+    });
+}
+
 namespace detail {
-inline pi_open_options options_of(const OpenOptions &options) noexcept {
+/// The repository that an option names; NULL for none. One that was moved from is not none: Misuse.
+[[nodiscard]] inline pi_repository *repository_of(const Repository *repository) {
+    if (repository == nullptr) return nullptr;
+    if (!*repository) call(pi_repository_close, repository->handle(), Context::background()); // C says what is wrong
+    return repository->handle();
+}
+
+inline pi_open_options options_of(const OpenOptions &options) {
     pi_open_options raw;
     pi_open_options_init(&raw, sizeof raw);
     raw.read_only = options.read_only ? 1 : 0;
     raw.legacy = static_cast<std::int64_t>(options.legacy);
-    raw.copy_to = options.copy_to == nullptr ? nullptr : options.copy_to->handle();
+    raw.copy_to = repository_of(options.copy_to);
     raw.salvage = options.salvage ? 1 : 0;
     raw.strict = options.strict ? 1 : 0;
+    set_text(raw.path, raw.path_len, options.path);
+    return raw;
+}
+
+inline pi_repair_options options_of(const RepairOptions &options) {
+    pi_repair_options raw;
+    pi_repair_options_init(&raw, sizeof raw);
+    raw.into = repository_of(options.into);
+    set_text(raw.id, raw.id_len, options.id);
+    set_text(raw.session, raw.session_len, options.session);
     return raw;
 }
 } // namespace detail
@@ -1996,6 +2365,17 @@ inline pi_open_options options_of(const OpenOptions &options) noexcept {
                                        const Context &ctx = Context::background()) {
     const pi_open_options raw = detail::options_of(options);
     return Session(detail::made_by<pi_session>(pi_session_open_file, ctx, path, &raw));
+}
+
+/// Makes a new session of what can be read of the one in the file at path: JSON lines of any version, or SQLite. The
+/// file is only read. Ids, seqs and timestamps stay; the new session appears whole or not at all, and is not open.
+/// Without RepairOptions::into it is a look only. NotASession if nothing in the file is of a session.
+inline Repair repair_file(const std::filesystem::path &path, const RepairOptions &options = {},
+                          const Context &ctx = Context::background()) {
+    pi_repair_options raw = detail::options_of(options);
+    return detail::telling(options.progress, raw, [&] {
+        return Repair(detail::made_by<pi_repair>(pi_repair_file, ctx, path, &raw));
+    });
 }
 
 /// Opens the repository that uri names: memory: (a new one each time), sqlite:PATH or jsonl:PATH. What is not there

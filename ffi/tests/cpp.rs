@@ -16,11 +16,13 @@ use std::sync::OnceLock;
 use common::{Link, compile, header_functions, installed, is_installed, manifest, run};
 
 /// The programs of `tests/cpp`, each with its sources.
-const PROGRAMS: [(&str, &[&str]); 6] = [
+const PROGRAMS: [(&str, &[&str]); 8] = [
+    ("care", &["care.cpp"]),
     ("errors", &["errors.cpp"]),
     ("files", &["files.cpp"]),
     ("lifetime", &["lifetime.cpp", "lifetime_other.cpp"]),
     ("mutation", &["mutation.cpp"]),
+    ("places", &["places.cpp"]),
     ("query", &["query.cpp"]),
     ("session", &["session.cpp"]),
 ];

@@ -107,8 +107,15 @@ static void an_old_file_is_imported_and_exported(pi::Repository &repository) {
     FAILS(Corrupt, repository.import_file(old.path));
     pi::ImportOptions options;
     options.salvage = true;
+    std::uint64_t told = 0;
+    options.progress = [&](std::uint64_t done, std::uint64_t all) {
+        CHECK(done >= told && done <= all);
+        told = done;
+    };
     const pi::Import imported = repository.import_file(old.path, options);
     CHECK(imported.id == "old" && imported.added && imported.legacy.warnings().size() == 1);
+    CHECK(told > 0);
+    options.progress = nullptr;
     CHECK(!repository.import_file(old.path, options).added);
     options.id = "other";
     CHECK(repository.import_file(old.path, options).id == "other");

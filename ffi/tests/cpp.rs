@@ -138,6 +138,45 @@ fn every_function_of_c_has_its_place_in_cpp() {
     assert!(missing.is_empty(), "pisession.hpp has nothing for {missing:?}");
 }
 
+/// The structs of the header, each with its fields.
+fn header_structs(header: &str) -> Vec<(&str, Vec<&str>)> {
+    let bodies = header.split("typedef struct ").skip(1).filter_map(|rest| rest.split_once(" {\n"));
+    bodies
+        .filter(|(name, _)| !name.contains(';'))
+        .map(|(name, rest)| {
+            let body = rest.split("\n}").next().unwrap();
+            let fields = body.lines().filter_map(|line| line.strip_suffix(';')?.rsplit([' ', '*']).next());
+            (name, fields.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn every_field_of_c_has_its_place_in_cpp() {
+    let include = manifest().join("../include");
+    let header = fs::read_to_string(include.join("pisession.h")).unwrap();
+    let classes = fs::read_to_string(include.join("pisession.hpp")).unwrap();
+    let ended = classes.replace("\n    }", "\n}");
+    let functions: Vec<BTreeSet<&str>> = ended
+        .split("\n}")
+        .map(|function| function.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '.').collect())
+        .collect();
+    let structs = header_structs(&header);
+    assert!(structs.len() > 30, "found {} structs", structs.len());
+    for (name, fields) in structs {
+        assert!(!fields.is_empty(), "found no field of {name}");
+        for field in fields {
+            // The first is set by C, the others by one function for all.
+            if ["struct_size", "progress", "user_data"].contains(&field) {
+                continue;
+            }
+            let uses =
+                |words: &BTreeSet<&str>| words.contains(name) && words.contains(&*format!("raw.{field}"));
+            assert!(functions.iter().any(uses), "pisession.hpp has nothing for {field} of {name}");
+        }
+    }
+}
+
 #[test]
 fn every_kind_of_error_has_its_name_in_cpp() {
     let include = manifest().join("../include");

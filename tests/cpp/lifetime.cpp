@@ -17,6 +17,8 @@ static_assert(is_move_only<pi::Entries> && is_move_only<pi::Values> && is_move_o
 static_assert(is_move_only<pi::Branches> && is_move_only<pi::UsageRows> && is_move_only<pi::Ids>);
 static_assert(is_move_only<pi::Sessions> && is_move_only<pi::Rows> && is_move_only<pi::Legacy>);
 static_assert(is_move_only<pi::Writes> && is_move_only<pi::Nodes>);
+static_assert(is_move_only<pi::Addresses> && is_move_only<pi::Findings> && is_move_only<pi::Conversions>);
+static_assert(is_move_only<pi::Repair>);
 
 /// Everything that a session hands out.
 struct Everything {
@@ -166,6 +168,8 @@ static void sets_are_ranges(pi::Repository &repository) {
 #if __cplusplus >= 202002L
     static_assert(std::ranges::random_access_range<pi::Entries> && std::ranges::sized_range<pi::Entries>);
     static_assert(std::ranges::random_access_range<pi::Rows> && std::ranges::random_access_range<pi::Row>);
+    static_assert(std::ranges::random_access_range<decltype(std::declval<pi::Repair>().findings())>);
+    static_assert(std::ranges::random_access_range<decltype(std::declval<pi::Repair>().warnings())>);
     static_assert(std::ranges::input_range<pi::EntryCursor>);
     CHECK(std::ranges::count_if(elements, [&](const pi::ElementView &element) { return number(element) > 1; }) == 2);
     CHECK(session.read_list("app", "list", {.order = pi::Order::Descending, .limit = 1})[0].value == "2");

@@ -92,6 +92,22 @@ impl Context {
         Self { token: Some(CancellationToken::new()), ..Self::default() }
     }
 
+    /// A context of its own that is cancelled with this one, and can be cancelled without it.
+    ///
+    /// ```
+    /// use pisession::Context;
+    ///
+    /// let ctx = Context::new();
+    /// let part = ctx.child();
+    /// part.cancel();
+    /// assert!(part.is_cancelled() && !ctx.is_cancelled());
+    /// ```
+    #[must_use]
+    pub fn child(&self) -> Self {
+        let token = self.token.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        Self { token: Some(token), ..self.clone() }
+    }
+
     /// The same context with a deadline `timeout` from now (the earlier one, if there is one already). It can be
     /// cancelled.
     #[must_use]

@@ -67,6 +67,8 @@ thread_local! {
     static IN_HOST: Cell<bool> = const { Cell::new(false) };
     /// What such code raised. It wins over the result of the call.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+    /// The context of the call that asks callables of the host.
+    static ASKING: RefCell<Option<pisession::Context>> = const { RefCell::new(None) };
 }
 
 /// Runs `f` without the interpreter lock, in the context the caller gave. On the main thread a signal whose
@@ -87,9 +89,13 @@ pub(crate) fn call_with_host<T: Send>(
     ctx: Option<&Context>,
     f: impl FnOnce(&pisession::Context) -> pisession::Result<T> + Send,
 ) -> PyResult<T> {
-    let main = is_main_thread();
-    let ctx = ctx.map_or_else(pisession::Context::background, Context::inner);
-    run(py, &ctx.with_interrupt(move || has_raised() || (main && run_signal_handlers())), f)
+    // What the callable raises must not cancel the caller's own context.
+    let ctx = ctx.map_or_else(pisession::Context::background, Context::inner).child();
+    ASKING.set(Some(ctx.clone()));
+    let ctx = if is_main_thread() { ctx.with_interrupt(run_signal_handlers) } else { ctx };
+    let result = run(py, &ctx, f);
+    ASKING.take();
+    result
 }
 
 fn run<T: Send>(
@@ -173,6 +179,7 @@ pub(crate) fn ask_host<T>(ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option
         Err(error) => {
             // The first one is the reason of what came after it.
             RAISED.with_borrow_mut(|raised| _ = raised.get_or_insert(error));
+            ASKING.with_borrow(|asking| asking.iter().for_each(pisession::Context::cancel));
             None
         }
     }

@@ -92,7 +92,7 @@ impl Session {
     /// [`UnknownBranch`](ErrorKind::UnknownBranch); [`Corrupt`](ErrorKind::Corrupt) for a session whose import
     /// was cut off; [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a file of a version above 3;
     /// [`Io`](ErrorKind::Io) or [`Full`](ErrorKind::Full) if `out` or a temporary file fails; see
-    /// [`SessionReader`]. What was written to `out` before is no whole file.
+    /// [`SessionReader`](crate::SessionReader). What was written to `out` before is no whole file.
     pub fn export(&self, out: &mut dyn Out, options: &ExportOptions, ctx: &Context) -> Result<Export> {
         let span =
             tracing::debug_span!("pisession.export", session.id = self.id(), traceparent = ctx.traceparent());

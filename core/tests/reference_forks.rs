@@ -1,4 +1,4 @@
-//! SQLite containers of the reference implementation as sources of forks into every backend.
+//! SQLite containers of the reference implementation as sources of forks and conversions into every backend.
 
 // Helpers outside of test functions fail by panicking, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use pisession::{
     ErrorKind, ForkOptions, ForkPoint, ForkPosition, ForkScope, Repository, RepositoryOptions, Session,
-    SessionReader as _, open_repository,
+    SessionReader as _, convert_repository, open_repository,
 };
 use serde_json::Value;
 
@@ -358,4 +358,62 @@ fn every_golden_container_forks_into_every_backend() {
         }
     }
     assert_eq!(forked, 14 + 5 + 5 + 1 + 2);
+}
+
+/// What a session holds, without what it says of itself: JSON lines give it a working folder.
+fn held(session: &Session) -> Value {
+    let mut dump = dump(session);
+    dump.as_object_mut().unwrap().remove("metadata").unwrap();
+    dump
+}
+
+/// Converts every session of the container into every backend, twice: the second time all are there.
+fn assert_converts(path: &Path) -> usize {
+    let from = repository(path);
+    let ctx = background();
+    let mut converted = 0;
+    for uri in URIS {
+        let place = Place::new(uri, Default::default());
+        let into = &place.repository;
+        for made in [true, false] {
+            let done = convert_repository(&from, into, &mut |_| (), &mut |_, _| (), &ctx).unwrap();
+            for one in &done {
+                let metadata = one.source.metadata.as_ref().unwrap();
+                assert_eq!(one.outcome.as_ref().unwrap().made, made, "{} to {uri}", path.display());
+                let source = from.open_read_only(metadata, &ctx).unwrap();
+                let copy = into.open_read_only(metadata.id.as_str(), &ctx).unwrap();
+                assert_eq!(held(&copy), held(&source), "{} to {uri}", path.display());
+                assert_eq!(copy.metadata().created_at, metadata.created_at);
+                assert_eq!(copy.metadata().parent_session_id, metadata.parent_session_id);
+            }
+            assert!(!done.is_empty());
+            converted += done.len();
+        }
+    }
+    converted
+}
+
+#[test]
+fn a_container_converts_into_every_backend_whole_and_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("theirs.sqlite");
+    filled(&path);
+    assert_eq!(assert_converts(&path), 2 * URIS.len());
+}
+
+#[test]
+fn golden_containers_convert_into_every_backend() {
+    let Some(folder) = shared("golden") else { return };
+    let copies = tempfile::tempdir().unwrap();
+    for name in [
+        "sqlite/03-messages-all-roles",
+        "sqlite/12-lane-busy",
+        "sqlite/24-fork-tree",
+        "sqlite/30-shared",
+        "harness/01-run",
+    ] {
+        let path = copies.path().join(name.replace('/', "-")).with_extension("sqlite");
+        std::fs::copy(folder.join(name).with_extension("sqlite"), &path).unwrap();
+        assert!(assert_converts(&path) >= 2 * URIS.len());
+    }
 }

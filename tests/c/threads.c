@@ -146,7 +146,8 @@ static void a_cursor_serves_one_thread_at_a_time(pi_session *session) {
     OK(pi_mutation_commit(mutation, writes, NULL, NULL, &error));
     CHECK(pi_mutation_free(mutation) == PI_OK);
     pi_writes_free(writes);
-    for (round = 0; round < 1000 && atomic_load(&refused) == 0; round++) {
+    /* Until both happened to step at once, which takes two processors that are free at the same time. */
+    for (round = 0; round < 100000 && atomic_load(&refused) == 0; round++) {
         atomic_store(&steps, 0);
         atomic_store(&ready, 0);
         OK(pi_session_entries(session, NULL, &cursor, NULL, &error));

@@ -24,7 +24,7 @@ use crate::target::{self, Target};
 Examples:
   pisession repair damaged.jsonl --dry-run
   pisession repair damaged.jsonl --into sqlite:repaired
-  pisession repair sqlite:sessions.db#ID --into sqlite:sessions.db --id another-id
+  pisession repair sqlite:sessions.db#ID --into sqlite:repaired
 
 With --json: {\"session\"?: {\"id\", \"path\"?}, \"source\": {\"id\", \"path\"?}, \"kept\": {\"entries\", \"messages\", \
 \"values\", \"elements\", \"usage\"}, \"findings\": [{\"kind\", \"message\", \"id\"?, \"line\"?, \"offset\"?, \

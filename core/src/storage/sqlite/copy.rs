@@ -246,7 +246,8 @@ impl Copy<'_> {
                 let address = Address::known(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?);
                 Ok(StoredValue { address, seq: count(row, 2)?, value: json(row, 3)? })
             })?;
-            return Ok(stored.filter(|stored| passes(&stored.address)).map(Into::into));
+            let stored = stored.ok_or_else(|| self.view.lost(seq))?;
+            return Ok(Some(stored).filter(|stored| passes(&stored.address)).map(Into::into));
         }
         let Some(key) = key else { return Ok(None) };
         let list = key >> SEQ_BITS;
@@ -263,7 +264,8 @@ impl Copy<'_> {
         };
         let Some(address) = address else { return Ok(None) };
         let element = connection.first(ELEMENT, [key], |row| json(row, 0))?;
-        Ok(element.map(|element| Record { seq, write: Write::AppendList((*address).clone(), element) }))
+        let element = element.ok_or_else(|| self.view.lost(seq))?;
+        Ok(Some(Record { seq, write: Write::AppendList((*address).clone(), element) }))
     }
 
     /// The labels of the entries that are copied.

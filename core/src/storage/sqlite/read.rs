@@ -310,7 +310,7 @@ impl View<'_> {
 
     /// An entry that another row names is not there.
     pub(super) fn lost(&self, seq: u64) -> Error {
-        corrupt(self.connection.path(), format!("the entry of seq {seq} is missing"))
+        corrupt(self.connection.path(), format!("the row of seq {seq} is missing"))
     }
 
     pub(super) fn get_entries(&self, ids: &[&str], ctx: &Context) -> Result<Vec<Entry>> {

@@ -149,6 +149,8 @@ impl Salvage {
 
     /// Gives what can be read of the session `id`, or of the only one, to `taker`.
     pub(crate) fn take<T: Taker>(&self, id: Option<&str>, taker: T, ctx: &Context) -> Result<T::Made> {
+        // Payloads are read again when the session is made: of the same moment.
+        let _snapshot = self.connection.snapshot()?;
         if self.schema == Schema::Ours {
             return taker.take(self.read(id, ctx)?, self);
         }
@@ -161,7 +163,6 @@ impl Salvage {
 
     /// Everything that can be read of the session `id`, or of the only one.
     fn read(&self, id: Option<&str>, ctx: &Context) -> Result<Found<RowPlace>> {
-        let _snapshot = self.connection.snapshot()?;
         let mut reading = Reading { salvage: self, ctx, pieces: Vec::new(), findings: Vec::new() };
         let (sid, metadata, next_seq) = reading.session(id)?;
         let last = next_seq.unwrap_or_else(|| (self.size / BYTES_OF_SEQ).max(1)).min(MAX_SEQ);

@@ -2201,8 +2201,9 @@ void pi_conversions_free(struct pi_conversions *conversions);
  * 
  * The function gets the level, the line without its end (UTF-8, with a NUL that is not counted, valid during the
  * call) and user_data. It is called on the thread of the call that the line is about, from any thread and at
- * once from several; it must not use the library. drop(user_data), which may be NULL, runs once, when the log is
- * replaced or if this call fails. PI_INVALID_ARGUMENT. */
+ * once from several; it must not use the library. drop(user_data), which may be NULL, runs once, when the log was
+ * replaced and no thread is in the function any more, or if this call fails: until then the function may still
+ * run, also after the call that replaced it. PI_INVALID_ARGUMENT. */
 int32_t pi_set_log(int64_t level,
                    void (*function)(int64_t level, const char *line, size_t line_len, void *user_data),
                    void *user_data,

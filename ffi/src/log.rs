@@ -21,6 +21,7 @@ use crate::argument::UserData;
 use crate::buf::Text;
 use crate::error::pi_error;
 use crate::guard::guard;
+use crate::handle;
 
 /// No lines.
 pub const PI_LOG_OFF: i64 = 0;
@@ -55,8 +56,9 @@ static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 ///
 /// The function gets the level, the line without its end (UTF-8, with a NUL that is not counted, valid during the
 /// call) and user_data. It is called on the thread of the call that the line is about, from any thread and at
-/// once from several; it must not use the library. drop(user_data), which may be NULL, runs once, when the log is
-/// replaced or if this call fails. PI_INVALID_ARGUMENT.
+/// once from several; it must not use the library. drop(user_data), which may be NULL, runs once, when the log was
+/// replaced and no thread is in the function any more, or if this call fails: until then the function may still
+/// run, also after the call that replaced it. PI_INVALID_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pi_set_log(
     level: i64,
@@ -71,6 +73,7 @@ pub unsafe extern "C" fn pi_set_log(
     // SAFETY: the output is NULL or writable (rule 2).
     unsafe {
         guard(error, || {
+            handle::check_process()?;
             let level = level_filter(level)?;
             let (sink, level) = match function {
                 Some(function) if level != LevelFilter::OFF => {

@@ -91,10 +91,11 @@ pub(crate) fn call_with_host<T: Send>(
 ) -> PyResult<T> {
     // What the callable raises must not cancel the caller's own context.
     let ctx = ctx.map_or_else(pisession::Context::background, Context::inner).child();
-    ASKING.set(Some(ctx.clone()));
+    // A call that is refused in the middle of another one leaves that one's in its place.
+    let outer = ASKING.replace(Some(ctx.clone()));
     let ctx = if is_main_thread() { ctx.with_interrupt(run_signal_handlers) } else { ctx };
     let result = run(py, &ctx, f);
-    ASKING.take();
+    ASKING.set(outer);
     result
 }
 

@@ -646,6 +646,12 @@ fn rows_of_a_database_that_are_not_what_they_must_be_are_left_out_and_named() {
         ),
         ("DELETE FROM entry_row WHERE key = (SELECT max(key) FROM entry_row)", &[TipOfNothing], 7),
         ("UPDATE session_row SET next_seq = 3", &[WrongSeq], 8),
+        ("UPDATE value_row SET seq = 0 WHERE namespace = 'app' AND key = '0'", &[WrongSeq], 8),
+        (
+            "UPDATE value_row SET seq = 9007199254740992 WHERE namespace = 'app' AND key = '5'",
+            &[WrongSeq, WrongSeq],
+            8,
+        ),
         ("UPDATE session_row SET message_count = 1, input = 7", &[], 8),
         ("UPDATE entry_row SET depth = 0, jump = 77", &[], 8),
         ("UPDATE value_row SET payload = 'x' WHERE namespace = 'app' AND key = '0'", &[BadValue], 8),
@@ -784,4 +790,16 @@ fn golden_damaged_containers_are_repaired() {
             (outcome, _) => panic!("{name}: {outcome:?}"),
         }
     }
+}
+
+#[test]
+fn a_session_is_not_repaired_into_the_database_that_is_read() {
+    let (_folder, path, _) = database(3);
+    let before = std::fs::read(&path).unwrap();
+    let into = repository(&format!("sqlite:{}", path.display()));
+    let options = RepairOptions { into: Some(into), id: Some("new".to_owned()), ..Default::default() };
+    let error = repair_file(&path, &options, &mut |_| (), &background()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.hint().is_some());
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }

@@ -95,7 +95,8 @@ impl Repair {
 ///
 /// # Errors
 /// [`NotASession`](ErrorKind::NotASession) if nothing in the file is of a session;
-/// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion);
+/// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion); [`InvalidArgument`](ErrorKind::InvalidArgument) where
+/// the new session would be made in the database that is read;
 /// [`AmbiguousSession`](ErrorKind::AmbiguousSession) and [`UnknownSession`](ErrorKind::UnknownSession) where a
 /// database holds several sessions, or not the one that is meant; [`FileChanged`](ErrorKind::FileChanged) if
 /// another program writes the file meanwhile; [`SessionExists`](ErrorKind::SessionExists) and what creating a
@@ -109,6 +110,7 @@ pub fn repair_file(
     let path = path.as_ref();
     ctx.check()?;
     if is_database(path)? {
+        refuse_itself(path, options)?;
         let finish = Finish { path, options, ctx };
         return Salvage::open(path)?.take(options.session.as_deref(), finish, ctx);
     }
@@ -160,6 +162,19 @@ struct Finish<'a> {
     path: &'a Path,
     options: &'a RepairOptions,
     ctx: &'a Context,
+}
+
+/// Refuses to make the new session in the database that is read: a damaged file is not to be written.
+fn refuse_itself(path: &Path, options: &RepairOptions) -> Result<()> {
+    let into = options.into.as_ref().and_then(|into| into.uri().strip_prefix("sqlite:"));
+    let (Some(into), Ok(path)) = (into, path.canonicalize()) else { return Ok(()) };
+    if Path::new(into).canonicalize().is_ok_and(|into| into == path) {
+        let what = "the new session would be made in the damaged database itself";
+        return Err(Error::new(ErrorKind::InvalidArgument, what)
+            .with_path(path)
+            .with_hint("repair it into another repository"));
+    }
+    Ok(())
 }
 
 impl Taker for Finish<'_> {

@@ -12,10 +12,14 @@ use crate::storage::commit::MAX_SEQ;
 /// usage rows, which get one behind all others.
 pub(crate) fn settle<P>(pieces: Vec<Piece<P>>, findings: &mut Vec<Finding>) -> Vec<Piece<P>> {
     let pieces = without_copies(pieces, findings);
-    if pieces.is_sorted_by(|one, next| one.seq < next.seq) {
+    let is_possible = |piece: &Piece<P>| (1..=MAX_SEQ).contains(&piece.seq);
+    if pieces.is_sorted_by(|one, next| one.seq < next.seq) && pieces.iter().all(is_possible) {
         return pieces;
     }
-    let in_order = in_order(&pieces);
+    let mut in_order = in_order(&pieces);
+    for (kept, piece) in in_order.iter_mut().zip(&pieces) {
+        *kept &= is_possible(piece);
+    }
     let placed = place(&pieces, &in_order, findings);
     let mut settled: Vec<(u64, Piece<P>)> =
         pieces.into_iter().zip(placed).filter_map(|(piece, seq)| Some((seq?, piece))).collect();
@@ -92,7 +96,10 @@ fn place<P>(pieces: &[Piece<P>], in_order: &[bool], findings: &mut Vec<Finding>)
     let keeps_own = |piece: &Piece<P>, taken: &BTreeSet<u64>| {
         // A value far behind all others would win over those that were written after it.
         let is_near = piece.what.id().is_some() || piece.seq <= end;
-        piece.seq > 0 && is_near && !taken.contains(&piece.seq) && tree.allows(&piece.what, piece.seq)
+        (1..=MAX_SEQ).contains(&piece.seq)
+            && is_near
+            && !taken.contains(&piece.seq)
+            && tree.allows(&piece.what, piece.seq)
     };
     let (keeping, moving): (Vec<usize>, Vec<usize>) = out_of_order.into_iter().partition(|at| {
         let keeps = keeps_own(&pieces[*at], &taken);
@@ -105,10 +112,17 @@ fn place<P>(pieces: &[Piece<P>], in_order: &[bool], findings: &mut Vec<Finding>)
         placed[at] = Some(pieces[at].seq);
         findings.push(moved(&pieces[at], placed[at]));
     }
+    // What is moved comes in order: behind it stand only pieces that are placed by now.
+    let mut followed_by = vec![end + 1; placed.len() + 1];
+    for at in (0..placed.len()).rev() {
+        followed_by[at] = placed[at].unwrap_or(followed_by[at + 1]);
+    }
+    let (mut after, mut passed) = (0, 0);
     for at in moving {
         let piece = &pieces[at];
-        let after = placed[..at].iter().rev().flatten().next().copied().unwrap_or(0);
-        let until = placed[at + 1..].iter().flatten().next().copied().unwrap_or(end + 1);
+        after = placed[passed..at].iter().rev().flatten().next().copied().unwrap_or(after);
+        passed = at;
+        let until = followed_by[at + 1];
         let free = (after + 1..until.max(after + 1)).find(|seq| !taken.contains(seq));
         let seq = free.or_else(|| piece.what.id().and_then(|_| taken.last()?.checked_add(1)));
         placed[at] = seq.filter(|seq| *seq <= MAX_SEQ);

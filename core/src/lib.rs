@@ -58,6 +58,7 @@ mod context;
 mod convert;
 mod error;
 mod file_lines;
+mod folder;
 mod gate;
 mod legacy;
 mod model;

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::folder::sync_name;
 use crate::legacy::writes::Source;
 use crate::legacy::{Legacy, OldFile, import, read_whole};
 use crate::model::id::{UuidV7, check_id};
@@ -22,7 +23,6 @@ use crate::repository::file_name::with_ending;
 use crate::repository::{Durability, OpenOptions};
 use crate::session::Session;
 use crate::session::backend::LocalSession;
-use crate::storage::jsonl::compact::sync_folder;
 use crate::storage::jsonl::header::Header;
 use crate::storage::jsonl::lines::keep_owner;
 use crate::storage::jsonl::{JsonlOptions, JsonlStorage};
@@ -55,7 +55,7 @@ pub(crate) fn upgrade(
         backup.take_back();
         return Err(error);
     }
-    if let Err(error) = sync_folder(path) {
+    if let Err(error) = sync_name(path) {
         return Err(backup.put_back(path, error));
     }
     file.legacy.backup = Some(backup.path);
@@ -152,7 +152,7 @@ impl Backup {
         let synced = File::open(&backup.path).and_then(|file| file.sync_all());
         let synced = synced
             .map_err(|error| Error::io("cannot sync the kept old file", error).with_path(&backup.path))
-            .and_then(|()| sync_folder(&backup.path));
+            .and_then(|()| sync_name(&backup.path));
         if let Err(error) = synced {
             backup.take_back();
             return Err(error);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::folder::sync_folder;
 use crate::process::Process;
 use crate::repository::lock::{Attempt, FileLock};
 use crate::repository::{Durability, RepositoryOptions, session_exists};
@@ -83,9 +84,7 @@ impl Files {
     /// Makes what was done to the names in a folder last, where the repository promises that.
     pub(crate) fn sync_folder(&self, folder: &Path) -> Result<()> {
         match self.options.durability {
-            Durability::Power => fs::File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder)),
+            Durability::Power => sync_folder(folder),
             Durability::Process => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::context::Context;
 use crate::error::{Error, Result};
+use crate::folder::sync_name;
 use crate::model::json::push_quoted;
 use crate::model::value::Address;
 use crate::repository::file_name::{DRAFT, with_ending};
@@ -141,7 +142,7 @@ impl JsonlStorage {
         // It is in use from here on. Where its name cannot be synced, the next commit that promises to survive
         // a power loss does so first.
         self.synced.store(false, Ordering::Release);
-        sync_folder(&self.path)?;
+        sync_name(&self.path)?;
         self.synced.store(true, Ordering::Release);
         Ok(Compaction { before, after })
     }
@@ -189,13 +190,4 @@ impl JsonlStorage {
         let identity = Identity::of(&file.metadata().map_err(io)?);
         Ok(Rewritten { file, identity, spans, odd, header })
     }
-}
-
-/// Makes a rename or a new name durable.
-pub(crate) fn sync_folder(path: &std::path::Path) -> Result<()> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."));
-    File::open(folder)
-        .and_then(|folder| folder.sync_all())
-        .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder))
 }

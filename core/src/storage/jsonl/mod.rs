@@ -27,6 +27,7 @@ use hashbrown::HashMap;
 
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::folder::sync_name;
 use crate::gate::{Gate, Inside};
 use crate::model::entry::{Entry, EntryStructure};
 use crate::model::id::{Clock, time_of};
@@ -309,7 +310,7 @@ impl JsonlStorage {
             (error, is_known)
         } else if self.synced.load(Ordering::Acquire) {
             return Ok(());
-        } else if let Err(error) = compact::sync_folder(&self.path) {
+        } else if let Err(error) = sync_name(&self.path) {
             // The file is on the disk, and perhaps not its name: whoever made it may have died before.
             (error, true)
         } else {

@@ -14,6 +14,7 @@ use super::schema::{APPLICATION_ID, TABLES, USER_VERSION, WHOLE, views};
 use super::sessions;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::folder::sync_name;
 use crate::repository::Durability;
 use crate::session::backend::SessionMetadata;
 
@@ -95,13 +96,9 @@ impl Draft {
         if self.durability == Durability::Process {
             return Ok(());
         }
-        let folder = self.target.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let synced = File::open(folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|error| {
+        sync_name(&self.target).inspect_err(|_| {
             // Nobody was told of it: an attempt that failed leaves nothing.
             let _ = std::fs::remove_file(&self.target);
-            Error::io("cannot sync the folder", error).with_path(folder)
         })
     }
 }

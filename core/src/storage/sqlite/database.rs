@@ -18,6 +18,7 @@ use super::header;
 use super::{Access, Schema};
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::folder::sync_name;
 use crate::repository::Durability;
 use crate::sync::lock;
 use crate::wait::wait;
@@ -675,10 +676,7 @@ fn open_guarded(
     };
     if matches!(purpose, Purpose::Write(Durability::Power)) && has_wal(path)? {
         // SQLite syncs the name of a log that it makes. Whoever made this one may have died before.
-        let folder = path.parent().unwrap_or(Path::new("/"));
-        std::fs::File::open(folder)
-            .and_then(|folder| folder.sync_all())
-            .map_err(|error| Error::io("cannot sync the folder", error).with_path(folder))?;
+        sync_name(path)?;
     }
     let connection = Connection::open(path, purpose, busy_timeout)?;
     connection.use_context(ctx);
